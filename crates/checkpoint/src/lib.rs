@@ -1,0 +1,1 @@
+//! Durable records: atomic write, checksummed read, quarantine, fault points

@@ -1,0 +1,3 @@
+//! The `longshore` binary.
+
+fn main() {}

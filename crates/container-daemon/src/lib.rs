@@ -1,0 +1,1 @@
+//! Keep one container running: pre-launch, launch, hooks, wait, back off, again

@@ -1,0 +1,1 @@
+//! The CSI service manager: recover, record, launch, probe, hand out endpoints

@@ -1,0 +1,1 @@
+//! Directory layout and identifiers of Longshore: format and parse, no I/O

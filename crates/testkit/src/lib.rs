@@ -1,0 +1,1 @@
+//! Wire-level fakes and helper programs for the tests of Longshore

@@ -1,0 +1,1 @@
+//! Workspace-level tests of Longshore; the tests are in `tests/`.
