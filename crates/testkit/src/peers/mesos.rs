@@ -1,0 +1,121 @@
+//! A real Mesos agent, started for one test and ended with it.
+
+use std::io;
+use std::net::TcpListener;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::Instant;
+
+/// The script could not fetch what it needs: a skip, whatever else the machine has.
+const COULD_NOT_BE_HAD: i32 = 75;
+/// The first start installs packages.
+const START_DEADLINE: Duration = Duration::from_secs(300);
+
+/// A running Mesos agent; dropping it ends the agent (not the containers that it started, as
+/// with any Mesos agent: a test ends those).
+#[derive(Debug)]
+pub struct MesosAgent {
+    child: Child,
+    port: u16,
+}
+
+impl MesosAgent {
+    /// Starts the command of `LONGSHORE_MESOS_AGENT_CMD` with its work directory in `dir` and
+    /// waits until its API answers; `None` is a named skip (`mesos`).
+    ///
+    /// # Panics
+    /// When the command is there but the agent does not start: that is a failure, not a skip.
+    pub async fn start(dir: &Path) -> Option<Self> {
+        let command = super::mesos_agent_cmd()?;
+        let port = free_port().expect("a free port");
+        let log = std::fs::File::create(dir.join("mesos-agent.log")).expect("a log file");
+        let child = Command::new(command)
+            .arg(port.to_string())
+            .arg(dir.join("mesos"))
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().expect("a second handle of the log"))
+            .stderr(log)
+            .process_group(0)
+            .spawn()
+            .expect("the command of the Mesos agent starts");
+        let mut agent = Self { child, port };
+        let deadline = Instant::now() + START_DEADLINE;
+        loop {
+            if let Some(status) = agent.child.try_wait().expect("wait for the Mesos agent") {
+                if status.code() == Some(COULD_NOT_BE_HAD) {
+                    return super::skip("mesos", "its package could not be had");
+                }
+                panic!("the Mesos agent ended with {status}:\n{}", tail(dir));
+            }
+            if healthy(port).await {
+                return Some(agent);
+            }
+            assert!(
+                Instant::now() < deadline,
+                "the Mesos agent does not answer:\n{}",
+                tail(dir)
+            );
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// `http://127.0.0.1:PORT/api/v1`.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("http://127.0.0.1:{}/api/v1", self.port)
+    }
+
+    /// The port that the agent listens on.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+}
+
+impl Drop for MesosAgent {
+    fn drop(&mut self) {
+        if let Ok(group) = i32::try_from(self.child.id()) {
+            // Gone already is as good.
+            let _ = killpg(Pid::from_raw(group), Signal::SIGKILL);
+        }
+        drop(self.child.wait());
+    }
+}
+
+fn free_port() -> io::Result<u16> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+}
+
+/// One GET_HEALTH by hand: this crate knows no agent client.
+async fn healthy(port: u16) -> bool {
+    const CALL: &str = r#"{"type":"GET_HEALTH"}"#;
+    let ask = async {
+        let mut stream = TcpStream::connect(("127.0.0.1", port)).await?;
+        let request = format!(
+            "POST /api/v1 HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
+             Accept: application/json\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{CALL}",
+            CALL.len()
+        );
+        stream.write_all(request.as_bytes()).await?;
+        let mut answer = String::new();
+        stream.take(65_536).read_to_string(&mut answer).await?;
+        io::Result::Ok(answer)
+    };
+    match tokio::time::timeout(Duration::from_secs(5), ask).await {
+        Ok(Ok(answer)) => answer.starts_with("HTTP/1.1 200"),
+        Ok(Err(_)) | Err(_) => false,
+    }
+}
+
+fn tail(dir: &Path) -> String {
+    let log = std::fs::read_to_string(dir.join("mesos-agent.log")).unwrap_or_default();
+    let lines: Vec<_> = log.lines().collect();
+    lines[lines.len().saturating_sub(20)..].join("\n")
+}
