@@ -1,8 +1,23 @@
 //! Workflows of the workspace; `cargo xtask --help` lists them.
+//!
+//! Depends on no crate of ours, so that it builds when they do not.
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a program for a terminal; every other crate but the command line is silent"
+)]
 
+mod bench;
+mod ci;
 mod codegen;
+mod crash;
+mod dist;
+mod fuzz;
+mod package;
+mod sh;
+mod test;
+mod tidy;
 
-use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -23,25 +38,41 @@ enum Command {
         #[arg(long)]
         check: bool,
     },
-}
-
-/// The root of the workspace.
-fn root() -> PathBuf {
-    let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
-    manifest.parent().unwrap_or(manifest).to_path_buf()
+    /// Run every test; what the machine lacks is named as skipped.
+    Test(test::Options),
+    /// Everything that the CI checks, in its order, with the time of each step.
+    Ci(ci::Options),
+    /// The rules of the house: crate arrows, licences, budgets, file length, forbidden words.
+    Tidy,
+    /// Build release binaries and measure them against their peers.
+    Bench(bench::Options),
+    /// Kill the supervisor at random moments under load, and check that nothing is lost.
+    Crash(crash::Options),
+    /// Feed hostile input to one parser for a given time.
+    Fuzz(fuzz::Options),
+    /// A release tarball and a .deb in `dist/`.
+    Dist,
+    /// `cargo package` for the crates with a semver promise.
+    Package,
 }
 
 fn main() -> ExitCode {
+    let root = sh::root();
     let outcome = match Cli::parse().command {
-        Command::Codegen { check } => codegen::run(&root(), check),
+        Command::Codegen { check } => codegen::run(&root, check),
+        Command::Test(options) => test::run(&root, &options),
+        Command::Ci(options) => ci::run(&root, &options),
+        Command::Tidy => tidy::run(&root),
+        Command::Bench(options) => bench::run(&root, &options),
+        Command::Crash(options) => crash::run(&root, &options),
+        Command::Fuzz(options) => fuzz::run(&root, &options),
+        Command::Dist => dist::run(&root),
+        Command::Package => package::run(&root),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            #[expect(clippy::print_stderr, reason = "the edge of the program")]
-            {
-                eprintln!("error: {error:#}");
-            }
+            eprintln!("error: {error:#}");
             ExitCode::FAILURE
         }
     }

@@ -1,0 +1,145 @@
+//! `cargo xtask test`: every test, and an honest summary.
+
+mod summary;
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::Stdio;
+
+use anyhow::{Context, Result, bail};
+
+use crate::sh;
+use summary::Summary;
+
+/// What a test may ask for; the names of `longshore_testkit::peers`.
+const PEERS: &[&str] = &[
+    "chromium",
+    "disk",
+    "docker",
+    "engines",
+    "go",
+    "grpcio",
+    "mesos",
+    "root",
+    "unprivileged",
+];
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Options {
+    /// Peers that must be there (comma list): a skip for one of them is a failure.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub(crate) require: Vec<String>,
+    /// Only this crate; the folder's name or the package's.
+    #[arg(long = "crate", value_name = "CRATE")]
+    pub(crate) package: Option<String>,
+    /// Passed on to the test programs (a filter, `--nocapture`, ..).
+    #[arg(last = true)]
+    pub(crate) rest: Vec<String>,
+}
+
+/// Builds all programs, runs all tests (doc tests too) and prints what passed, failed and was
+/// skipped, and why.
+///
+/// # Errors
+/// A build that fails; a test that fails; an unknown name in `--require`.
+pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
+    for name in &options.require {
+        if !PEERS.contains(&name.as_str()) {
+            bail!(
+                "--require {name}: no such peer, use one of {}",
+                PEERS.join(", ")
+            );
+        }
+    }
+    let selection = selection(root, options.package.as_deref())?;
+    // The tests of whole programs run the binaries that this leaves in the build directory. The
+    // same targets as `cargo test` builds, so with the same features: nothing is built twice.
+    sh::run(
+        sh::cargo(root)
+            .arg("build")
+            .args(&selection)
+            .arg("--all-targets"),
+    )?;
+
+    let target = sh::target_dir(root);
+    let skips = target.join(format!("test-skips-{}.txt", std::process::id()));
+    let mut command = sh::cargo(root);
+    command
+        .arg("test")
+        .args(&selection)
+        .arg("--no-fail-fast")
+        .env("LONGSHORE_TEST_SKIPS", &skips)
+        .env("LONGSHORE_TEST_REQUIRE", options.require.join(","));
+    if !options.rest.is_empty() {
+        command.arg("--").args(&options.rest);
+    }
+    println!("$ {}", sh::show(&command));
+    let mut child = command
+        .stdout(Stdio::piped())
+        .spawn()
+        .context("starting cargo test")?;
+    let mut summary = Summary::default();
+    let lines = child.stdout.take().context("no pipe from cargo test")?;
+    let mut out = std::io::stdout();
+    for line in BufReader::new(lines).split(b'\n') {
+        let line = line.context("reading from cargo test")?;
+        let line = String::from_utf8_lossy(&line);
+        writeln!(out, "{line}").context("writing to standard output")?;
+        summary.line(&line);
+    }
+    let status = child.wait().context("waiting for cargo test")?;
+    for line in fs::read_to_string(&skips).unwrap_or_default().lines() {
+        summary.skip(line);
+    }
+    if skips.exists() {
+        fs::remove_file(&skips).with_context(|| format!("removing {}", skips.display()))?;
+    }
+    print!("{summary}");
+    if summary.failed() > 0 {
+        bail!("{} of the tests failed", summary.failed());
+    }
+    if !status.success() {
+        bail!("cargo test ended with {status}");
+    }
+    if summary.passed() == 0 && options.rest.is_empty() {
+        bail!("no test ran");
+    }
+    Ok(())
+}
+
+fn selection(root: &Path, package: Option<&str>) -> Result<Vec<String>> {
+    let Some(name) = package else {
+        return Ok(vec!["--workspace".to_owned()]);
+    };
+    let crates = root.join("crates");
+    let package = match name {
+        "cli" | "longshore" => "longshore".to_owned(),
+        "xtask" => "xtask".to_owned(),
+        name if name.starts_with("longshore-") => name.to_owned(),
+        name if crates.join(name).is_dir() || root.join("tests").join(name).is_dir() => {
+            format!("longshore-{name}")
+        }
+        name => bail!("--crate {name}: no such folder in crates/ or tests/"),
+    };
+    Ok(vec!["--package".to_owned(), package])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_crate_is_named_by_folder_or_by_package() {
+        let root = sh::root();
+        let of = |name| {
+            selection(&root, Some(name))
+                .map(|words| words[1].clone())
+                .ok()
+        };
+        assert_eq!(of("paths").as_deref(), Some("longshore-paths"));
+        assert_eq!(of("longshore-paths").as_deref(), Some("longshore-paths"));
+        assert_eq!(of("cli").as_deref(), Some("longshore"));
+        assert_eq!(of("nonesuch"), None);
+    }
+}
