@@ -116,6 +116,11 @@ fn check_rust(name: &str, text: &str, findings: &mut Findings) {
     for (number, line) in (1..).zip(text.lines()) {
         // Test modules are the last thing in a file.
         test = test || (line.starts_with("#[cfg(test)]") && !text_after_is_file(text, number));
+        if is_allow(line) && !covers_generated(text, number) {
+            findings.error(format!(
+                "{name}:{number}: use `#[expect(.., reason = \"..\")]` for `#[allow]`"
+            ));
+        }
         if let Some(problem) = judge(name, line, test) {
             findings.error(format!("{name}:{number}: {problem}"));
         }
@@ -139,6 +144,21 @@ fn text_after_is_file(text: &str, number: usize) -> bool {
         .is_some_and(|line| line.ends_with(';'))
 }
 
+fn is_allow(line: &str) -> bool {
+    let code = line.trim_start();
+    code.starts_with("#[allow(") || code.starts_with("#![allow(")
+}
+
+/// Whether the attribute that starts on this line is for the module of generated code, where
+/// no lint is looked at (and none can be expected).
+fn covers_generated(text: &str, number: usize) -> bool {
+    text.lines()
+        .skip(number)
+        .take(12)
+        .find(|line| line.contains("mod "))
+        .is_some_and(|line| line.contains("mod r#gen;"))
+}
+
 /// What is wrong with one line of Rust.
 fn judge(name: &str, line: &str, test: bool) -> Option<String> {
     let code = line.trim_start();
@@ -154,9 +174,6 @@ fn judge(name: &str, line: &str, test: bool) -> Option<String> {
     }
     if code.starts_with("#[ignore") {
         return Some("a test that never runs: `#[ignore]`".to_owned());
-    }
-    if code.starts_with("#[allow(") || code.starts_with("#![allow(") {
-        return Some("use `#[expect(.., reason = \"..\")]` for `#[allow]`".to_owned());
     }
     if code.contains("thread::sleep(") {
         return Some("sleeps: wait for the event, or use virtual time".to_owned());
