@@ -13,6 +13,17 @@ pub struct Backoff {
     jitter: f64,
 }
 
+impl Default for Backoff {
+    /// From 1 s up to 1 min, with a jitter of a quarter.
+    fn default() -> Self {
+        Self {
+            initial: Duration::from_secs(1),
+            max: Duration::from_mins(1),
+            jitter: 0.25,
+        }
+    }
+}
+
 impl Backoff {
     /// A backoff from `initial` (over zero) up to `max`, with `jitter` from 0 (none) to 1.
     ///

@@ -20,6 +20,16 @@ pub struct StartLimit {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Starts(VecDeque<Duration>);
 
+impl Default for StartLimit {
+    /// 5 starts within 2 min.
+    fn default() -> Self {
+        Self {
+            burst: 5,
+            window: Duration::from_mins(2),
+        }
+    }
+}
+
 impl StartLimit {
     /// No limit.
     pub const NONE: Self = Self {

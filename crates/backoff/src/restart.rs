@@ -27,6 +27,19 @@ pub struct RestartPolicy {
     pub slow_retry: Duration,
 }
 
+impl Default for RestartPolicy {
+    /// Backoff 1 s to 1 min with a jitter of a quarter, stable after 10 s, failing after 5 starts
+    /// within 2 min, then one attempt every 5 min.
+    fn default() -> Self {
+        Self {
+            backoff: Backoff::default(),
+            stable_after: Duration::from_secs(10),
+            start_limit: StartLimit::default(),
+            slow_retry: Duration::from_mins(5),
+        }
+    }
+}
+
 /// What to do with a program that has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
