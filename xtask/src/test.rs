@@ -12,6 +12,9 @@ use anyhow::{Context, Result, bail};
 use crate::sh;
 use summary::Summary;
 
+/// Below the build directory: what the last whole run came to.
+pub(crate) const SUMMARY_FILE: &str = "test-summary.txt";
+
 /// What a test may ask for; the names of `longshore_testkit::peers`.
 const PEERS: &[&str] = &[
     "chromium",
@@ -96,6 +99,12 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
         fs::remove_file(&skips).with_context(|| format!("removing {}", skips.display()))?;
     }
     print!("{summary}");
+    if options.package.is_none() && options.rest.is_empty() {
+        // For the end of a longer run, see `ci`.
+        let path = target.join(SUMMARY_FILE);
+        fs::write(&path, summary.to_string())
+            .with_context(|| format!("writing {}", path.display()))?;
+    }
     if summary.failed() > 0 {
         bail!("{} of the tests failed", summary.failed());
     }
