@@ -147,7 +147,7 @@ impl AgentClient {
                 };
             }
             failures = failures.saturating_add(1);
-            let delay = policy.delay(failures, random());
+            let delay = policy.backoff.delay(failures, random());
             tracing::debug!(
                 call = prepared.call,
                 container = prepared.container.as_deref(),

@@ -1,6 +1,8 @@
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::time::Duration;
 
+use longshore_backoff::Backoff;
+
 use crate::AgentError;
 use crate::error::is_agent_starting;
 
@@ -40,12 +42,8 @@ pub struct RetryPolicy {
     pub closed: bool,
     /// Repeat a LAUNCH in that case too. Default false.
     pub relaunch: bool,
-    /// Delay before the first repetition. Default 20 ms.
-    pub initial_delay: Duration,
-    /// The delay doubles up to this. Default 2 s.
-    pub max_delay: Duration,
-    /// Part of a delay that is random, 0 to 1: a delay lies in `[(1 - jitter) * d, d]`. Default 0.5.
-    pub jitter: f64,
+    /// Delay before each repetition. Default from 20 ms up to 2 s, half of it random.
+    pub backoff: Backoff,
 }
 
 impl Default for RetryPolicy {
@@ -57,9 +55,8 @@ impl Default for RetryPolicy {
             starting_for: Duration::from_secs(5),
             closed: true,
             relaunch: false,
-            initial_delay: Duration::from_millis(20),
-            max_delay: Duration::from_secs(2),
-            jitter: 0.5,
+            backoff: Backoff::new(Duration::from_millis(20), Duration::from_secs(2), 0.5)
+                .unwrap_or_default(),
         }
     }
 }
@@ -110,23 +107,6 @@ impl RetryPolicy {
             },
             _ => false,
         }
-    }
-
-    /// The delay after `failures` (1 or more) in a row; `random` is in `[0, 1)`.
-    pub(crate) fn delay(&self, failures: u32, random: f64) -> Duration {
-        let doubled = self
-            .initial_delay
-            .saturating_mul(
-                1u32.checked_shl(failures.saturating_sub(1))
-                    .unwrap_or(u32::MAX),
-            )
-            .min(self.max_delay);
-        let jitter = if self.jitter.is_finite() {
-            self.jitter.clamp(0.0, 1.0)
-        } else {
-            0.0
-        };
-        doubled.mul_f64(1.0 - jitter * random)
     }
 }
 
@@ -181,19 +161,12 @@ mod tests {
     }
 
     #[test]
-    fn delays_double_up_to_the_maximum_and_never_pass_it() {
-        let policy = RetryPolicy::default();
-        let delays = [1, 2, 3, 7, 8, 33, u32::MAX].map(|n| policy.delay(n, 0.0).as_millis());
-        assert_eq!(delays, [20, 40, 80, 1280, 2000, 2000, 2000]);
-        assert_eq!(policy.delay(1, 0.5), Duration::from_millis(15));
-    }
-
-    proptest::proptest! {
-        #[test]
-        fn delays_stay_in_their_range(failures in 0u32.., jitter in proptest::num::f64::ANY, seed in 0.0..1.0f64) {
-            let policy = RetryPolicy { jitter, ..RetryPolicy::default() };
-            proptest::prop_assert!(policy.delay(failures, seed) <= policy.max_delay);
-            proptest::prop_assert!((0.0..1.0).contains(&random()));
+    fn the_default_begins_quickly_and_stays_patient() {
+        let backoff = RetryPolicy::default().backoff;
+        assert_eq!(backoff.delay(1, 0.0), Duration::from_millis(20));
+        assert_eq!(backoff.delay(100, 0.0), Duration::from_secs(2));
+        for _ in 0..100 {
+            assert!((0.0..1.0).contains(&random()));
         }
     }
 }
