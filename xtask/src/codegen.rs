@@ -15,6 +15,8 @@ struct Target {
     crate_dir: &'static str,
     protos: &'static [&'static str],
     services: bool,
+    /// Give the server traits a default body for each call: UNIMPLEMENTED.
+    stubs: bool,
     /// Also commit the encoded descriptors (for JSON by reflection).
     descriptors: bool,
 }
@@ -28,18 +30,21 @@ const TARGETS: &[Target] = &[
             "mesos/v1/executor/executor.proto",
         ],
         services: false,
+        stubs: false,
         descriptors: true,
     },
     Target {
         crate_dir: "csi-api",
         protos: &["csi/v0/csi.proto", "csi/v1/csi.proto"],
         services: true,
+        stubs: true,
         descriptors: false,
     },
     Target {
         crate_dir: "control-api",
         protos: &["longshore/control/v1/control.proto"],
         services: true,
+        stubs: false,
         descriptors: false,
     },
 ];
@@ -124,6 +129,7 @@ fn generate(root: &Path, target: &Target) -> Result<BTreeMap<String, Vec<u8>>> {
         tonic_prost_build::configure()
             .out_dir(&out)
             .build_transport(false)
+            .generate_default_stubs(target.stubs)
             .btree_map(".")
             .include_file("mod.rs")
             .server_mod_attribute(".", "#[cfg(feature = \"server\")]")

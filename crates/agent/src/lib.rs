@@ -8,9 +8,8 @@
 //! ```
 
 mod error;
-pub mod http;
 mod options;
 pub mod service;
 
 pub use error::AgentError;
-pub use options::{AgentOptions, LogOptions, SandboxGc, ShimCommand, TcpOptions, TlsFiles};
+pub use options::{AgentOptions, LogOptions, SandboxGc, ShimCommand, TcpOptions};

@@ -4,8 +4,6 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::http::HttpLimits;
-
 /// Settings of [`Agent::start`](crate::Agent::start).
 #[derive(Debug, Clone)]
 #[non_exhaustive]
@@ -21,8 +19,6 @@ pub struct AgentOptions {
     pub socket: PathBuf,
     /// A TCP listener besides the socket; never without a token.
     pub tcp: Option<TcpOptions>,
-    /// Bounds and deadlines of the API.
-    pub http: HttpLimits,
     /// The program that becomes the parent of each container.
     pub shim: ShimCommand,
     /// How many containers may exist at a time; one more is refused. At least 1.
@@ -56,7 +52,6 @@ impl AgentOptions {
             run_dir: run_dir.into(),
             socket: socket.into(),
             tcp: None,
-            http: HttpLimits::default(),
             shim,
             max_containers: 4096,
             exit_retention: Duration::from_secs(3600),
@@ -77,17 +72,6 @@ pub struct TcpOptions {
     pub address: std::net::SocketAddr,
     /// A file, mode 0600, with the bearer token: at least 32 random bytes.
     pub token_file: PathBuf,
-    /// Served over TLS with these; needs the feature `tls`.
-    pub tls: Option<TlsFiles>,
-}
-
-/// What a TLS server shows and holds, as PEM files.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TlsFiles {
-    /// The certificate and, after it, those that vouch for it.
-    pub certificates: PathBuf,
-    /// The private key of the first certificate.
-    pub key: PathBuf,
 }
 
 impl TcpOptions {
@@ -96,7 +80,6 @@ impl TcpOptions {
         Self {
             address,
             token_file: token_file.into(),
-            tls: None,
         }
     }
 }

@@ -8,4 +8,5 @@
 //!   is named in the summary of `cargo xtask test`, or (when required) a failure. Nothing is
 //!   passed over in silence.
 
+pub mod csi;
 pub mod peers;

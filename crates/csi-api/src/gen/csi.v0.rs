@@ -899,18 +899,24 @@ pub mod identity_server {
         ) -> std::result::Result<
             tonic::Response<super::GetPluginInfoResponse>,
             tonic::Status,
-        >;
+        > {
+            Err(tonic::Status::unimplemented("Not yet implemented"))
+        }
         async fn get_plugin_capabilities(
             &self,
             request: tonic::Request<super::GetPluginCapabilitiesRequest>,
         ) -> std::result::Result<
             tonic::Response<super::GetPluginCapabilitiesResponse>,
             tonic::Status,
-        >;
+        > {
+            Err(tonic::Status::unimplemented("Not yet implemented"))
+        }
         async fn probe(
             &self,
             request: tonic::Request<super::ProbeRequest>,
-        ) -> std::result::Result<tonic::Response<super::ProbeResponse>, tonic::Status>;
+        ) -> std::result::Result<tonic::Response<super::ProbeResponse>, tonic::Status> {
+            Err(tonic::Status::unimplemented("Not yet implemented"))
+        }
     }
     /// Offered by every plugin: who it is, what it can do, whether it is ready.
     #[derive(Debug)]
@@ -1536,77 +1542,99 @@ pub mod controller_server {
         ) -> std::result::Result<
             tonic::Response<super::CreateVolumeResponse>,
             tonic::Status,
-        >;
+        > {
+            Err(tonic::Status::unimplemented("Not yet implemented"))
+        }
         async fn delete_volume(
             &self,
             request: tonic::Request<super::DeleteVolumeRequest>,
         ) -> std::result::Result<
             tonic::Response<super::DeleteVolumeResponse>,
             tonic::Status,
-        >;
+        > {
+            Err(tonic::Status::unimplemented("Not yet implemented"))
+        }
         async fn controller_publish_volume(
             &self,
             request: tonic::Request<super::ControllerPublishVolumeRequest>,
         ) -> std::result::Result<
             tonic::Response<super::ControllerPublishVolumeResponse>,
             tonic::Status,
-        >;
+        > {
+            Err(tonic::Status::unimplemented("Not yet implemented"))
+        }
         async fn controller_unpublish_volume(
             &self,
             request: tonic::Request<super::ControllerUnpublishVolumeRequest>,
         ) -> std::result::Result<
             tonic::Response<super::ControllerUnpublishVolumeResponse>,
             tonic::Status,
-        >;
+        > {
+            Err(tonic::Status::unimplemented("Not yet implemented"))
+        }
         async fn validate_volume_capabilities(
             &self,
             request: tonic::Request<super::ValidateVolumeCapabilitiesRequest>,
         ) -> std::result::Result<
             tonic::Response<super::ValidateVolumeCapabilitiesResponse>,
             tonic::Status,
-        >;
+        > {
+            Err(tonic::Status::unimplemented("Not yet implemented"))
+        }
         async fn list_volumes(
             &self,
             request: tonic::Request<super::ListVolumesRequest>,
         ) -> std::result::Result<
             tonic::Response<super::ListVolumesResponse>,
             tonic::Status,
-        >;
+        > {
+            Err(tonic::Status::unimplemented("Not yet implemented"))
+        }
         async fn get_capacity(
             &self,
             request: tonic::Request<super::GetCapacityRequest>,
         ) -> std::result::Result<
             tonic::Response<super::GetCapacityResponse>,
             tonic::Status,
-        >;
+        > {
+            Err(tonic::Status::unimplemented("Not yet implemented"))
+        }
         async fn controller_get_capabilities(
             &self,
             request: tonic::Request<super::ControllerGetCapabilitiesRequest>,
         ) -> std::result::Result<
             tonic::Response<super::ControllerGetCapabilitiesResponse>,
             tonic::Status,
-        >;
+        > {
+            Err(tonic::Status::unimplemented("Not yet implemented"))
+        }
         async fn create_snapshot(
             &self,
             request: tonic::Request<super::CreateSnapshotRequest>,
         ) -> std::result::Result<
             tonic::Response<super::CreateSnapshotResponse>,
             tonic::Status,
-        >;
+        > {
+            Err(tonic::Status::unimplemented("Not yet implemented"))
+        }
         async fn delete_snapshot(
             &self,
             request: tonic::Request<super::DeleteSnapshotRequest>,
         ) -> std::result::Result<
             tonic::Response<super::DeleteSnapshotResponse>,
             tonic::Status,
-        >;
+        > {
+            Err(tonic::Status::unimplemented("Not yet implemented"))
+        }
         async fn list_snapshots(
             &self,
             request: tonic::Request<super::ListSnapshotsRequest>,
         ) -> std::result::Result<
             tonic::Response<super::ListSnapshotsResponse>,
             tonic::Status,
-        >;
+        > {
+            Err(tonic::Status::unimplemented("Not yet implemented"))
+        }
     }
     /// Operations on volumes that need not run on the node that uses them.
     #[derive(Debug)]
@@ -2512,49 +2540,63 @@ pub mod node_server {
         ) -> std::result::Result<
             tonic::Response<super::NodeStageVolumeResponse>,
             tonic::Status,
-        >;
+        > {
+            Err(tonic::Status::unimplemented("Not yet implemented"))
+        }
         async fn node_unstage_volume(
             &self,
             request: tonic::Request<super::NodeUnstageVolumeRequest>,
         ) -> std::result::Result<
             tonic::Response<super::NodeUnstageVolumeResponse>,
             tonic::Status,
-        >;
+        > {
+            Err(tonic::Status::unimplemented("Not yet implemented"))
+        }
         async fn node_publish_volume(
             &self,
             request: tonic::Request<super::NodePublishVolumeRequest>,
         ) -> std::result::Result<
             tonic::Response<super::NodePublishVolumeResponse>,
             tonic::Status,
-        >;
+        > {
+            Err(tonic::Status::unimplemented("Not yet implemented"))
+        }
         async fn node_unpublish_volume(
             &self,
             request: tonic::Request<super::NodeUnpublishVolumeRequest>,
         ) -> std::result::Result<
             tonic::Response<super::NodeUnpublishVolumeResponse>,
             tonic::Status,
-        >;
+        > {
+            Err(tonic::Status::unimplemented("Not yet implemented"))
+        }
         async fn node_get_id(
             &self,
             request: tonic::Request<super::NodeGetIdRequest>,
         ) -> std::result::Result<
             tonic::Response<super::NodeGetIdResponse>,
             tonic::Status,
-        >;
+        > {
+            Err(tonic::Status::unimplemented("Not yet implemented"))
+        }
         async fn node_get_capabilities(
             &self,
             request: tonic::Request<super::NodeGetCapabilitiesRequest>,
         ) -> std::result::Result<
             tonic::Response<super::NodeGetCapabilitiesResponse>,
             tonic::Status,
-        >;
+        > {
+            Err(tonic::Status::unimplemented("Not yet implemented"))
+        }
         async fn node_get_info(
             &self,
             request: tonic::Request<super::NodeGetInfoRequest>,
         ) -> std::result::Result<
             tonic::Response<super::NodeGetInfoResponse>,
             tonic::Status,
-        >;
+        > {
+            Err(tonic::Status::unimplemented("Not yet implemented"))
+        }
     }
     /// Operations on the node that uses a volume.
     #[derive(Debug)]

@@ -1,1 +1,0 @@
-//! The client against the scripted fake agent.

@@ -1,1 +1,0 @@
-//! Records on the real file system.

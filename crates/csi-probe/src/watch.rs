@@ -1,0 +1,147 @@
+//! Whether a plugin that was ready still is: the driver.
+
+use std::{
+    collections::VecDeque,
+    future::Future,
+    hash::{BuildHasher, RandomState},
+    pin::Pin,
+    time::Duration,
+};
+
+use tokio::time::{Instant, sleep_until, timeout_at};
+
+use crate::{
+    ApiVersion, Endpoint, Links, ProbeError, SocketId, Waiting,
+    call::{self, Callee},
+    detect::Answer,
+    dial::Dial,
+    error::{chain, timed_out},
+    liveness::{Liveness, LivenessEvent, LivenessPolicy, LivenessResult},
+};
+
+type Checking = Pin<Box<dyn Future<Output = Result<Option<SocketId>, ProbeError>> + Send>>;
+
+/// Probes one plugin again and again. It has no task: nothing happens unless [`next`](Self::next) is polled, and
+/// between two probes it holds no connection and a few hundred bytes.
+pub struct LivenessWatch {
+    endpoint: Endpoint,
+    version: ApiVersion,
+    links: Links,
+    policy: LivenessPolicy,
+    state: Liveness,
+    due: Instant,
+    ready: VecDeque<LivenessEvent>,
+    /// The probe that is under way: it goes on where it was when `next` is dropped and called again.
+    probing: Option<Checking>,
+}
+
+impl std::fmt::Debug for LivenessWatch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LivenessWatch")
+            .field("endpoint", &self.endpoint)
+            .field("policy", &self.policy)
+            .field("state", &self.state)
+            .field("due", &self.due)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Watches a plugin that was found ready: `socket` is [`Probed::socket`](crate::Probed::socket).
+///
+/// Each probe dials afresh, by path, and asks only `version`: a socket file that was removed, or replaced by one that
+/// nobody serves, fails within one interval, however healthy an old connection is. `ready = false` fails too. The
+/// first probe comes after a random part of the interval, so that many watches do not probe at once.
+#[must_use]
+pub fn watch(
+    endpoint: Endpoint,
+    version: ApiVersion,
+    policy: LivenessPolicy,
+    links: Links,
+    socket: Option<SocketId>,
+) -> LivenessWatch {
+    let interval = policy.interval.max(Duration::from_millis(1));
+    let policy = LivenessPolicy { interval, ..policy };
+    LivenessWatch {
+        state: Liveness::new(&policy, socket),
+        due: Instant::now() + interval.mul_f64(random()),
+        endpoint,
+        version,
+        links,
+        policy,
+        ready: VecDeque::new(),
+        probing: None,
+    }
+}
+
+impl LivenessWatch {
+    /// The next event. Cancel safe: a probe under way is kept.
+    pub async fn next(&mut self) -> LivenessEvent {
+        loop {
+            if let Some(event) = self.ready.pop_front() {
+                return event;
+            }
+            if self.probing.is_none() {
+                sleep_until(self.due).await;
+                // Not from the end of this probe, and never two at once after a suspended host.
+                self.due = Instant::now() + self.policy.interval;
+            }
+            let (endpoint, version, links) = (&self.endpoint, self.version, self.links);
+            let deadline = Instant::now() + self.policy.timeout;
+            let probing = self.probing.get_or_insert_with(|| {
+                let endpoint = endpoint.clone();
+                Box::pin(async move { check(&endpoint, version, links, deadline).await })
+            });
+            let result = match probing.await {
+                Ok(socket) => LivenessResult::Passed(socket),
+                Err(error) => LivenessResult::Failed(chain(&error)),
+            };
+            self.probing = None;
+            self.ready.extend(self.state.step(result));
+        }
+    }
+}
+
+/// One probe on a fresh connection, of one version, without any second try.
+///
+/// # Errors
+/// Whatever keeps the plugin from being ready now; `ready = false` and silence are [`ProbeError::TimedOut`].
+pub async fn check(
+    endpoint: &Endpoint,
+    version: ApiVersion,
+    links: Links,
+    deadline: Instant,
+) -> Result<Option<SocketId>, ProbeError> {
+    let started = Instant::now();
+    let dial = Dial {
+        wait: false,
+        retry: false,
+        links,
+        deadline,
+    };
+    let dialled = dial.to(endpoint, &mut |_| ()).await?;
+    let Ok(result) = timeout_at(deadline, call::probe(dialled.channel, version)).await else {
+        return Err(timed_out(endpoint, started, Waiting::Answer));
+    };
+    match (call::answer(&result), result) {
+        (Answer::Ready, _) => Ok(dialled.socket),
+        (Answer::NotReady, _) => Err(timed_out(endpoint, started, Waiting::Ready)),
+        (Answer::Disconnected { detail }, _) => Err(timed_out(
+            endpoint,
+            started,
+            Waiting::Disconnected { detail },
+        )),
+        (_, Err(status)) => Err(Callee {
+            endpoint,
+            version,
+            deadline,
+        }
+        .failure("Probe", status)),
+        (_, Ok(_)) => Ok(dialled.socket),
+    }
+}
+
+/// Between 0 and 1. Seeded by the system once a thread, stepped for each call: spread matters here, secrecy does not.
+fn random() -> f64 {
+    let bits = u32::try_from(RandomState::new().hash_one(0u8) >> 32).unwrap_or(0);
+    f64::from(bits) / f64::from(u32::MAX)
+}
