@@ -18,7 +18,7 @@ impl Default for Backoff {
     fn default() -> Self {
         Self {
             initial: Duration::from_secs(1),
-            max: Duration::from_mins(1),
+            max: Duration::from_secs(60),
             jitter: 0.25,
         }
     }

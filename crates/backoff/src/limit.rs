@@ -25,7 +25,7 @@ impl Default for StartLimit {
     fn default() -> Self {
         Self {
             burst: 5,
-            window: Duration::from_mins(2),
+            window: Duration::from_secs(120),
         }
     }
 }

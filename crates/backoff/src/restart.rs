@@ -35,7 +35,7 @@ impl Default for RestartPolicy {
             backoff: Backoff::default(),
             stable_after: Duration::from_secs(10),
             start_limit: StartLimit::default(),
-            slow_retry: Duration::from_mins(5),
+            slow_retry: Duration::from_secs(300),
         }
     }
 }
