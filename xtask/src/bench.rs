@@ -1,18 +1,14 @@
 //! `cargo xtask bench NAME`: release binaries, measured against their peers of the same run.
 //!
-//! The programs are `bench-*` of `tests/bench`; each prints one JSON object a line (see
-//! `docs/spec.md`), which this passes on or makes a table of.
+//! The programs are `bench-*` of `tests/bench`; each prints its figures itself, as a table or (with
+//! `--json`) one object a line. `docs/spec.md` lists the figures.
 
-mod table;
-
-use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
 use crate::sh;
-use table::Line;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
@@ -46,7 +42,7 @@ impl Name {
     }
 }
 
-/// Builds the programs, runs them and prints their figures.
+/// Builds the programs and runs them one after the other.
 ///
 /// # Errors
 /// A build that fails, a program that fails; with `--check` a limit that is missed.
@@ -67,62 +63,26 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
         bail!("`{}` ended with {status}", sh::show(&build));
     }
     let release = sh::target_dir(root).join("release");
-    let mut missed = Vec::new();
-    let mut lines = Vec::new();
+    let flags = [
+        (options.json, "--json"),
+        (options.check, "--check"),
+        (options.long, "--long"),
+    ];
+    let mut failed = Vec::new();
     for program in programs {
-        let mut command = Command::new(release.join(program));
-        command
+        let status = Command::new(release.join(program))
+            .args(flags.iter().filter(|(on, _)| *on).map(|(_, flag)| flag))
             .current_dir(root)
             .stdin(Stdio::null())
-            .env("LONGSHORE_BIN", release.join("longshore"));
-        if options.long {
-            command.arg("--long");
-        }
-        measure(&mut command, options.json, &mut lines)
-            .with_context(|| format!("running {program}"))?;
-    }
-    for line in &lines {
-        match line.ok {
-            Some(false) => missed.push(line.name.clone()),
-            Some(true) => {}
-            None if line.limit.is_some() => {
-                eprintln!("{}: not judged, its peer is missing", line.name);
-            }
-            None => {}
+            .env("LONGSHORE_BIN", release.join("longshore"))
+            .status()
+            .with_context(|| format!("starting {program}"))?;
+        if !status.success() {
+            failed.push(format!("{program} ended with {status}"));
         }
     }
-    if !options.json {
-        print!("{}", table::render(&lines));
-    }
-    if missed.is_empty() {
+    if failed.is_empty() {
         return Ok(());
     }
-    let names = missed.join(", ");
-    if options.check {
-        bail!("limits missed: {names}");
-    }
-    eprintln!("limits missed: {names}");
-    Ok(())
-}
-
-fn measure(command: &mut Command, json: bool, lines: &mut Vec<Line>) -> Result<()> {
-    let mut child = command
-        .stdout(Stdio::piped())
-        .spawn()
-        .context("starting it")?;
-    let stdout = child.stdout.take().context("no pipe")?;
-    for text in BufReader::new(stdout).lines() {
-        let text = text.context("reading its output")?;
-        let line: Line =
-            serde_json::from_str(&text).with_context(|| format!("not a figure: {text}"))?;
-        if json {
-            writeln!(std::io::stdout(), "{text}").context("writing to standard output")?;
-        }
-        lines.push(line);
-    }
-    let status = child.wait().context("waiting for it")?;
-    if status.success() {
-        return Ok(());
-    }
-    bail!("it ended with {status}")
+    bail!("{}", failed.join(", "))
 }

@@ -105,6 +105,7 @@ fn tar(directory: &Path, name: &str, to: &Path, epoch: u64) -> Result<()> {
                 "--owner=root:0",
                 "--group=root:0",
                 "--format=gnu",
+                "--mode=u=rwX,go=rX",
             ])
             .arg(format!("--mtime=@{epoch}"))
             .arg("--directory")

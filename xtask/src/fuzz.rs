@@ -31,7 +31,32 @@ struct Target {
     what: &'static str,
 }
 
-const TARGETS: &[Target] = &[];
+const TARGETS: &[Target] = &[
+    Target {
+        name: "mesos-json",
+        package: "longshore-mesos-api",
+        filter: "json::",
+        what: "JSON of the agent's API",
+    },
+    Target {
+        name: "mesos-limits",
+        package: "longshore-mesos-api",
+        filter: "limits::",
+        what: "protobuf that decodes to more than it weighs",
+    },
+    Target {
+        name: "record-io",
+        package: "longshore-mesos-api",
+        filter: "record_io::",
+        what: "RecordIO streams",
+    },
+    Target {
+        name: "agent-http",
+        package: "longshore-agent",
+        filter: "http::",
+        what: "calls and headers sent to the embedded agent",
+    },
+];
 
 /// Runs one target until its time is over.
 ///
@@ -63,4 +88,34 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
         options.cases
     );
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_target_has_a_property_test_where_its_filter_points() {
+        for target in TARGETS {
+            let folder = target.package.strip_prefix("longshore-").unwrap();
+            let source = sh::root().join("crates").join(folder).join("src");
+            let module = target.filter.trim_end_matches("::");
+            assert!(has_property_test(&source, module), "{}", target.name);
+        }
+    }
+
+    /// Whether a file below `directory`, whose path names the module, has a property test.
+    fn has_property_test(directory: &Path, module: &str) -> bool {
+        std::fs::read_dir(directory)
+            .unwrap()
+            .flatten()
+            .any(|entry| {
+                let path = entry.path();
+                if path.is_dir() {
+                    return has_property_test(&path, module);
+                }
+                path.to_string_lossy().contains(module)
+                    && std::fs::read_to_string(&path).is_ok_and(|text| text.contains("proptest!"))
+            })
+    }
 }

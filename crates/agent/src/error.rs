@@ -32,4 +32,7 @@ pub enum AgentError {
         /// What is wrong and what to do.
         problem: String,
     },
+    /// The API cannot be served.
+    #[error(transparent)]
+    Http(#[from] crate::http::HttpError),
 }

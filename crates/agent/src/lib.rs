@@ -8,8 +8,9 @@
 //! ```
 
 mod error;
+pub mod http;
 mod options;
 pub mod service;
 
 pub use error::AgentError;
-pub use options::{AgentOptions, LogOptions, SandboxGc, ShimCommand, TcpOptions};
+pub use options::{AgentOptions, LogOptions, SandboxGc, ShimCommand, TcpOptions, TlsFiles};

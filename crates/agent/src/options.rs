@@ -4,6 +4,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::http::HttpLimits;
+
 /// Settings of [`Agent::start`](crate::Agent::start).
 #[derive(Debug, Clone)]
 #[non_exhaustive]
@@ -19,6 +21,8 @@ pub struct AgentOptions {
     pub socket: PathBuf,
     /// A TCP listener besides the socket; never without a token.
     pub tcp: Option<TcpOptions>,
+    /// Bounds and deadlines of the API.
+    pub http: HttpLimits,
     /// The program that becomes the parent of each container.
     pub shim: ShimCommand,
     /// How many containers may exist at a time; one more is refused. At least 1.
@@ -52,6 +56,7 @@ impl AgentOptions {
             run_dir: run_dir.into(),
             socket: socket.into(),
             tcp: None,
+            http: HttpLimits::default(),
             shim,
             max_containers: 4096,
             exit_retention: Duration::from_secs(3600),
@@ -72,6 +77,17 @@ pub struct TcpOptions {
     pub address: std::net::SocketAddr,
     /// A file, mode 0600, with the bearer token: at least 32 random bytes.
     pub token_file: PathBuf,
+    /// Served over TLS with these; needs the feature `tls`.
+    pub tls: Option<TlsFiles>,
+}
+
+/// What a TLS server shows and holds, as PEM files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// The certificate and, after it, those that vouch for it.
+    pub certificates: PathBuf,
+    /// The private key of the first certificate.
+    pub key: PathBuf,
 }
 
 impl TcpOptions {
@@ -80,6 +96,7 @@ impl TcpOptions {
         Self {
             address,
             token_file: token_file.into(),
+            tls: None,
         }
     }
 }

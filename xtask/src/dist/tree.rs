@@ -3,10 +3,12 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::process::Command;
 
 use anyhow::{Context, Result};
 
 use super::Release;
+use crate::sh;
 
 const SHELLS: &[(&str, &str)] = &[
     ("bash", "longshore"),
@@ -68,11 +70,10 @@ pub(super) fn system(release: &Release<'_>, to: &Path) -> Result<()> {
     copy(release, "LICENSE", &doc.join("copyright"))
 }
 
-/// One page for each command, written by the binary itself.
+/// One page for each verb, written by the binary itself.
 fn man(release: &Release<'_>, to: &Path) -> Result<()> {
     fs::create_dir_all(to).with_context(|| format!("creating {}", to.display()))?;
-    fs::set_permissions(to, fs::Permissions::from_mode(0o755))?;
-    write(&to.join("longshore.1"), &release.printed(&["man"])?, 0o644)
+    sh::run(Command::new(&release.binary).arg("man").arg(to))
 }
 
 fn binary(release: &Release<'_>, to: &Path) -> Result<()> {

@@ -1,0 +1,1 @@
+//! Records on the real file system.
