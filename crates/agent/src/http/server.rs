@@ -45,7 +45,7 @@ struct Tcp {
     address: SocketAddr,
     token: Arc<BearerToken>,
     #[cfg(feature = "tls")]
-    tls: Option<tokio_rustls::TlsAcceptor>,
+    tls: Option<super::tls::Acceptor>,
 }
 
 /// The served API. Dropping it without [`shutdown`](Self::shutdown) ends all connections at once.
@@ -339,7 +339,7 @@ fn prepare(stream: &TcpStream, peer: SocketAddr) {
 #[cfg(feature = "tls")]
 fn spawn_tls<S: ContainerService>(
     shared: &Shared<S>,
-    acceptor: tokio_rustls::TlsAcceptor,
+    super::tls::Acceptor(acceptor): super::tls::Acceptor,
     stream: TcpStream,
     peer: SocketAddr,
     token: Option<Arc<BearerToken>>,

@@ -1,5 +1,6 @@
 //! TLS of the TCP listener (feature `tls`): rustls with ring, TLS 1.2 and 1.3.
 
+use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -12,8 +13,18 @@ use tokio_rustls::rustls::crypto::ring;
 use super::error::HttpError;
 use crate::options::TlsFiles;
 
+/// What turns a TCP stream into a TLS one.
+#[derive(Clone)]
+pub(crate) struct Acceptor(pub(crate) TlsAcceptor);
+
+impl fmt::Debug for Acceptor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Acceptor(..)")
+    }
+}
+
 /// Reads the certificate chain and the key; blocking.
-pub(crate) fn acceptor(files: &TlsFiles) -> Result<TlsAcceptor, HttpError> {
+pub(crate) fn acceptor(files: &TlsFiles) -> Result<Acceptor, HttpError> {
     let certificates = CertificateDer::pem_file_iter(&files.certificates)
         .and_then(Iterator::collect::<Result<Vec<_>, pem::Error>>)
         .map_err(|error| unusable(&files.certificates, &error))?;
@@ -28,7 +39,7 @@ pub(crate) fn acceptor(files: &TlsFiles) -> Result<TlsAcceptor, HttpError> {
         .with_no_client_auth()
         .with_single_cert(certificates, key)
         .map_err(|error| unusable(&files.key, &error))?;
-    Ok(TlsAcceptor::from(Arc::new(config)))
+    Ok(Acceptor(TlsAcceptor::from(Arc::new(config))))
 }
 
 fn unusable(path: &Path, problem: &dyn std::fmt::Display) -> HttpError {

@@ -1,1 +1,5 @@
-//! Integration tests.
+//! Integration tests: the API over its sockets.
+
+#![expect(clippy::unwrap_used, reason = "tests stop where they fail")]
+
+mod http;
