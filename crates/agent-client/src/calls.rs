@@ -73,7 +73,8 @@ impl AgentClient {
     /// # Errors
     /// Any [`AgentError`] of a call.
     pub async fn get_health(&self) -> Result<bool, AgentError> {
-        let (prepared, response) = self.get(Type::GetHealth, Call::default()).await?;
+        let prepared = self.prepare(Type::GetHealth, None, Repeat::Harmless, Call::default())?;
+        let response = self.get(&prepared).await?;
         let health = response.get_health;
         let health = health.ok_or_else(|| prepared.missing("get_health"))?;
         Ok(health.healthy)
@@ -84,7 +85,8 @@ impl AgentClient {
     /// # Errors
     /// Any [`AgentError`] of a call.
     pub async fn get_version(&self) -> Result<VersionInfo, AgentError> {
-        let (prepared, response) = self.get(Type::GetVersion, Call::default()).await?;
+        let prepared = self.prepare(Type::GetVersion, None, Repeat::Harmless, Call::default())?;
+        let response = self.get(&prepared).await?;
         let version = response.get_version;
         let version = version.ok_or_else(|| prepared.missing("get_version"))?;
         Ok(version.version_info)
@@ -95,7 +97,8 @@ impl AgentClient {
     /// # Errors
     /// Any [`AgentError`] of a call.
     pub async fn get_agent(&self) -> Result<GetAgent, AgentError> {
-        let (prepared, response) = self.get(Type::GetAgent, Call::default()).await?;
+        let prepared = self.prepare(Type::GetAgent, None, Repeat::Harmless, Call::default())?;
+        let response = self.get(&prepared).await?;
         let agent = response.get_agent;
         agent.ok_or_else(|| prepared.missing("get_agent"))
     }
@@ -114,7 +117,8 @@ impl AgentClient {
             }),
             ..Call::default()
         };
-        let (_, response) = self.get(Type::GetContainers, call).await?;
+        let prepared = self.prepare(Type::GetContainers, None, Repeat::Harmless, call)?;
+        let response = self.get(&prepared).await?;
         // An agent without containers leaves the member out.
         let mut containers = response.get_containers.unwrap_or_default().containers;
         containers.iter_mut().for_each(restore_parent);
@@ -135,7 +139,9 @@ impl AgentClient {
             launch_container: Some(launch),
             ..Call::default()
         };
-        self.launch(Type::LaunchContainer, container, call).await
+        let prepared =
+            self.prepare(Type::LaunchContainer, Some(container), Repeat::Launch, call)?;
+        self.launch(prepared).await
     }
 
     /// LAUNCH_NESTED_CONTAINER, the deprecated twin that needs a parent.
@@ -151,8 +157,13 @@ impl AgentClient {
             launch_nested_container: Some(launch),
             ..Call::default()
         };
-        self.launch(Type::LaunchNestedContainer, container, call)
-            .await
+        let prepared = self.prepare(
+            Type::LaunchNestedContainer,
+            Some(container),
+            Repeat::Launch,
+            call,
+        )?;
+        self.launch(prepared).await
     }
 
     /// WAIT_CONTAINER: waits, without a limit, until the container has ended.
@@ -170,8 +181,13 @@ impl AgentClient {
             }),
             ..Call::default()
         };
-        let waited = self.wait(Type::WaitContainer, show_id(id), call).await?;
-        let Some((prepared, response)) = waited else {
+        let prepared = self.prepare(
+            Type::WaitContainer,
+            Some(show_id(id)),
+            Repeat::Harmless,
+            call,
+        )?;
+        let Some(response) = self.wait(&prepared).await? else {
             return Ok(Waited::Unknown);
         };
         let exited = response.wait_container;
@@ -191,10 +207,13 @@ impl AgentClient {
             }),
             ..Call::default()
         };
-        let waited = self
-            .wait(Type::WaitNestedContainer, container, call)
-            .await?;
-        let Some((prepared, response)) = waited else {
+        let prepared = self.prepare(
+            Type::WaitNestedContainer,
+            Some(container),
+            Repeat::Harmless,
+            call,
+        )?;
+        let Some(response) = self.wait(&prepared).await? else {
             return Ok(Waited::Unknown);
         };
         let exited = response.wait_nested_container;
@@ -224,8 +243,13 @@ impl AgentClient {
             }),
             ..Call::default()
         };
-        self.kill(Type::KillContainer, show_id(id), signal, call)
-            .await
+        let prepared = self.prepare(
+            Type::KillContainer,
+            Some(show_id(id)),
+            repeat_of(signal),
+            call,
+        )?;
+        self.kill(prepared).await
     }
 
     /// KILL_NESTED_CONTAINER, the deprecated twin that needs a parent.
@@ -245,8 +269,13 @@ impl AgentClient {
             }),
             ..Call::default()
         };
-        self.kill(Type::KillNestedContainer, container, signal, call)
-            .await
+        let prepared = self.prepare(
+            Type::KillNestedContainer,
+            Some(container),
+            repeat_of(signal),
+            call,
+        )?;
+        self.kill(prepared).await
     }
 
     /// REMOVE_CONTAINER: frees the sandbox and the exit status of a container that has ended.
@@ -273,7 +302,13 @@ impl AgentClient {
             }),
             ..Call::default()
         };
-        self.remove(Type::RemoveContainer, show_id(id), call).await
+        let prepared = self.prepare(
+            Type::RemoveContainer,
+            Some(show_id(id)),
+            Repeat::Harmless,
+            call,
+        )?;
+        self.remove(prepared).await
     }
 
     /// REMOVE_NESTED_CONTAINER, the deprecated twin that needs a parent.
@@ -288,29 +323,22 @@ impl AgentClient {
             }),
             ..Call::default()
         };
-        self.remove(Type::RemoveNestedContainer, container, call)
-            .await
+        let prepared = self.prepare(
+            Type::RemoveNestedContainer,
+            Some(container),
+            Repeat::Harmless,
+            call,
+        )?;
+        self.remove(prepared).await
     }
 
-    async fn get(&self, kind: Type, mut call: Call) -> Result<(Prepared, Response), AgentError> {
-        call.r#type = Some(kind.into());
-        let prepared = self.prepare(kind.as_str_name(), None, Repeat::Harmless, false, &call)?;
-        let answer = self.send(&prepared, self.config().deadlines.get).await?;
-        let response = prepared
-            .expect(&answer, 200)
-            .and_then(|()| self.read(&prepared, &answer))?;
-        Ok((prepared, response))
+    async fn get(&self, prepared: &Prepared) -> Result<Response, AgentError> {
+        let answer = self.send(prepared, self.config().deadlines.get).await?;
+        prepared.expect(&answer, 200)?;
+        self.read(prepared, &answer)
     }
 
-    async fn launch(
-        &self,
-        kind: Type,
-        container: String,
-        mut call: Call,
-    ) -> Result<Launched, AgentError> {
-        call.r#type = Some(kind.into());
-        let name = kind.as_str_name();
-        let prepared = self.prepare(name, Some(container), Repeat::Launch, true, &call)?;
+    async fn launch(&self, prepared: Prepared) -> Result<Launched, AgentError> {
         let answer = self.send(&prepared, self.config().deadlines.launch).await?;
         match answer.status {
             200 => Ok(Launched::New),
@@ -320,39 +348,16 @@ impl AgentClient {
     }
 
     /// `None` for an unknown container.
-    async fn wait(
-        &self,
-        kind: Type,
-        container: String,
-        mut call: Call,
-    ) -> Result<Option<(Prepared, Response)>, AgentError> {
-        call.r#type = Some(kind.into());
-        let name = kind.as_str_name();
-        let prepared = self.prepare(name, Some(container), Repeat::Harmless, true, &call)?;
-        let answer = self.send_for_ever(&prepared).await?;
+    async fn wait(&self, prepared: &Prepared) -> Result<Option<Response>, AgentError> {
+        let answer = self.send_for_ever(prepared).await?;
         if answer.says_unknown() {
             return Ok(None);
         }
-        let response = prepared
-            .expect(&answer, 200)
-            .and_then(|()| self.read(&prepared, &answer))?;
-        Ok(Some((prepared, response)))
+        prepared.expect(&answer, 200)?;
+        self.read(prepared, &answer).map(Some)
     }
 
-    async fn kill(
-        &self,
-        kind: Type,
-        container: String,
-        signal: Option<i32>,
-        mut call: Call,
-    ) -> Result<Killed, AgentError> {
-        call.r#type = Some(kind.into());
-        let repeat = match signal {
-            None | Some(9 | 15 | 0) => Repeat::Harmless,
-            Some(_) => Repeat::Harmful,
-        };
-        let name = kind.as_str_name();
-        let prepared = self.prepare(name, Some(container), repeat, false, &call)?;
+    async fn kill(&self, prepared: Prepared) -> Result<Killed, AgentError> {
         let answer = self.send(&prepared, self.config().deadlines.kill).await?;
         if answer.says_unknown() || answer.says_no_process() {
             return Ok(Killed::Unknown);
@@ -361,17 +366,17 @@ impl AgentClient {
         Ok(Killed::Signalled)
     }
 
-    async fn remove(
-        &self,
-        kind: Type,
-        container: String,
-        mut call: Call,
-    ) -> Result<(), AgentError> {
-        call.r#type = Some(kind.into());
-        let name = kind.as_str_name();
-        let prepared = self.prepare(name, Some(container), Repeat::Harmless, false, &call)?;
+    async fn remove(&self, prepared: Prepared) -> Result<(), AgentError> {
         let answer = self.send(&prepared, self.config().deadlines.remove).await?;
         prepared.expect(&answer, 200)
+    }
+}
+
+/// Two signals do the same as one if the container ends by it, or nothing happens.
+fn repeat_of(signal: Option<i32>) -> Repeat {
+    match signal {
+        None | Some(9 | 15 | 0) => Repeat::Harmless,
+        Some(_) => Repeat::Harmful,
     }
 }
 

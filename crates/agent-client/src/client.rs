@@ -1,7 +1,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use longshore_mesos_api::v1::agent::{Call, Response};
+use longshore_mesos_api::v1::agent::{Call, Response, call};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
@@ -66,32 +66,32 @@ impl AgentClient {
         &self.shared.config
     }
 
-    /// Encodes `call` for any number of attempts.
+    /// Encodes `call`, as one of type `kind`, for any number of attempts.
+    ///
+    /// Not async: a `Call` is large, and the future of a WAIT lives as long as its container.
     pub(crate) fn prepare(
         &self,
-        name: &'static str,
+        kind: call::Type,
         container: Option<String>,
         repeat: Repeat,
-        own_connection: bool,
-        call: &Call,
+        mut call: Call,
     ) -> Result<Prepared, AgentError> {
-        let body = self
-            .shared
-            .config
-            .codec
-            .encode(call)
-            .map_err(|source| AgentError::Encode {
+        call.r#type = Some(kind.into());
+        let name = kind.as_str_name();
+        match self.shared.config.codec.encode(&call) {
+            Ok(body) => Ok(Prepared {
                 call: name,
-                container: container.clone(),
+                container,
+                body,
+                repeat,
+                own_connection: is_long(kind),
+            }),
+            Err(source) => Err(AgentError::Encode {
+                call: name,
+                container,
                 source,
-            })?;
-        Ok(Prepared {
-            call: name,
-            container,
-            body,
-            repeat,
-            own_connection,
-        })
+            }),
+        }
     }
 
     /// Sends until there is an answer that is not to be tried again, or `deadline` is over.
@@ -234,6 +234,22 @@ impl AgentClient {
         )
         .map_err(|source| prepared.decode_error(source))
     }
+}
+
+/// WAIT may take for ever; LAUNCH may take long, and must not meet a connection that the agent
+/// is just closing.
+#[expect(
+    deprecated,
+    reason = "the nested twins are deprecated; agents still serve them"
+)]
+fn is_long(kind: call::Type) -> bool {
+    matches!(
+        kind,
+        call::Type::WaitContainer
+            | call::Type::WaitNestedContainer
+            | call::Type::LaunchContainer
+            | call::Type::LaunchNestedContainer
+    )
 }
 
 impl Shared {

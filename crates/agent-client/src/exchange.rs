@@ -18,8 +18,7 @@ pub(crate) struct Prepared {
     pub(crate) container: Option<String>,
     pub(crate) body: Bytes,
     pub(crate) repeat: Repeat,
-    /// Sent on a connection of its own: WAIT, which may take for ever, and LAUNCH, which may
-    /// take long and must not meet a connection that the agent is just closing.
+    /// Sent on a connection of its own.
     pub(crate) own_connection: bool,
 }
 
@@ -35,8 +34,8 @@ pub(crate) struct Answer {
 pub(crate) enum Exchanged {
     /// Answered; the connection can be used again if it is still open.
     Answered(Answer),
-    /// Not sent, or sent into a reused connection that ended without a byte of an answer: the
-    /// agent had closed it as idle.
+    /// Not sent, or (a call that may be repeated) sent into a reused connection that ended
+    /// without a byte of an answer: the agent had closed it as idle.
     Stale,
 }
 
@@ -82,9 +81,8 @@ impl Prepared {
             Err(mut failed) => {
                 let unsent = failed.take_message().is_some();
                 let error = failed.into_error();
-                let silent = error.is_incomplete_message() || error.is_closed() || unsent;
                 let harmless = unsent || self.repeat == Repeat::Harmless;
-                return if connection.reused && silent && harmless {
+                return if connection.reused && harmless && !error.is_parse() {
                     Ok(Exchanged::Stale)
                 } else {
                     Err(self.closed(error))
@@ -103,7 +101,7 @@ impl Prepared {
             connection.reused = true;
             body
         } else {
-            let (body, whole) = read_start(response.into_body()).await;
+            let (body, whole) = self.read_start(response.into_body()).await?;
             connection.reused = whole;
             body
         };
@@ -138,22 +136,20 @@ impl Prepared {
         }
         Ok(whole.freeze())
     }
-}
 
-/// Reads what is kept of an error's text, and says whether that was all; a cut connection only
-/// makes it shorter.
-async fn read_start(mut body: Incoming) -> (Bytes, bool) {
-    let mut start = BytesMut::new();
-    loop {
-        let data = match body.frame().await {
-            None => return (start.freeze(), true),
-            Some(Err(_)) => return (start.freeze(), false),
-            Some(Ok(frame)) => frame.into_data().unwrap_or_default(),
-        };
-        let room = MAX_ERROR_BODY - start.len();
-        start.extend_from_slice(&data[..data.len().min(room)]);
-        if data.len() > room {
-            return (start.freeze(), false);
+    /// Reads what is kept of an error's text, and says whether that was all. Half a text says
+    /// nothing (a 404 has two meanings), so a cut connection is a cut connection here too.
+    async fn read_start(&self, mut body: Incoming) -> Result<(Bytes, bool), AgentError> {
+        let mut start = BytesMut::new();
+        while let Some(frame) = body.frame().await {
+            if let Ok(data) = frame.map_err(|error| self.closed(error))?.into_data() {
+                let room = MAX_ERROR_BODY - start.len();
+                start.extend_from_slice(&data[..data.len().min(room)]);
+                if data.len() > room {
+                    return Ok((start.freeze(), false));
+                }
+            }
         }
+        Ok((start.freeze(), true))
     }
 }

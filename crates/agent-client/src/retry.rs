@@ -24,8 +24,9 @@ use crate::error::is_agent_starting;
 /// tell its own container from one that had been there before. Hence `relaunch` is off; the
 /// caller gets [`AgentError::Closed`] and decides (a container daemon launches again anyway).
 ///
-/// A pooled connection that the agent closed while it was idle is replaced at once; that is not
-/// a retry, for the request had not been sent.
+/// An idle connection that the agent had closed is replaced at once, which is not a retry. Only
+/// if the agent may have got the request (it was sent, and no byte came back) this too needs a
+/// call that may be repeated.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub struct RetryPolicy {

@@ -78,13 +78,14 @@ impl Connector {
         })
     }
 
-    /// Connects within `deadline`.
+    /// Connects within `deadline`. The future of a handshake is large, so it is on the heap and
+    /// gone once connected: a WAIT keeps its own for as long as its container runs.
     pub(crate) async fn connect(&self, deadline: Duration) -> Result<Connection, AgentError> {
         let refuse = |source| AgentError::Connect {
             endpoint: self.endpoint.to_string(),
             source,
         };
-        match tokio::time::timeout(deadline, self.open()).await {
+        match tokio::time::timeout(deadline, Box::pin(self.open())).await {
             Ok(Ok(connection)) => Ok(connection),
             Ok(Err(source)) => Err(refuse(source)),
             Err(_) => Err(refuse(format!("no connection within {deadline:?}").into())),
