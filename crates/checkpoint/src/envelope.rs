@@ -165,3 +165,6 @@ fn checksum(file: &[u8]) -> u32 {
 fn length(length: usize) -> u64 {
     u64::try_from(length).unwrap_or(u64::MAX)
 }
+
+#[cfg(test)]
+mod tests;

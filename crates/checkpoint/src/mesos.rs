@@ -130,3 +130,6 @@ fn next_message<'a>(
 fn length(length: usize) -> u64 {
     u64::try_from(length).unwrap_or(u64::MAX)
 }
+
+#[cfg(test)]
+mod tests;

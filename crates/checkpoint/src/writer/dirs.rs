@@ -1,10 +1,9 @@
 //! Directories: opened, created, and made to survive a power failure.
 
+use std::collections::HashSet;
 use std::io;
-use std::path::Path;
-use std::sync::PoisonError;
-
-use nix::errno::Errno;
+use std::path::{Path, PathBuf};
+use std::sync::{MutexGuard, PoisonError};
 
 use super::{Durability, Writer, io_error};
 use crate::CheckpointError;
@@ -51,22 +50,31 @@ impl<F: FileSystem> Writer<F> {
     }
 
     /// Creates the directory at `path` unless it is there, parents first.
+    ///
+    /// With [`Durability::Power`] a directory is durable before anything is created in it, so that of
+    /// directories that a crash left only the innermost may not be.
     fn ensure_dir(&self, path: &Path, durability: Durability) -> Result<(), CheckpointError> {
-        let created = match self.fs.create_dir(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                // The root and the empty path are always there, so this ends.
-                let parent = path
-                    .parent()
-                    .ok_or_else(|| io_error("create directory", path)(error))?;
-                self.ensure_dir(parent, durability)?;
-                self.fs.create_dir(path)
+        let failed = io_error("create directory", path);
+        // The root and the empty path have no parent and are always there, so this ends.
+        let parent = path.parent();
+        if let (Durability::Power, Some(parent)) = (durability, parent) {
+            match self.open_followed(parent) {
+                Ok(_) => self.make_durable(parent, false)?,
+                Err(error) if is_missing(&error) => self.ensure_dir(parent, durability)?,
+                Err(error) => return Err(io_error("open directory", parent)(error)),
             }
-            other => other,
-        };
+        }
+        let mut created = self.fs.create_dir(path);
+        if let (Err(error), Some(parent)) = (&created, parent)
+            && is_missing(error)
+        {
+            self.ensure_dir(parent, durability)?;
+            created = self.fs.create_dir(path);
+        }
         let created = match created {
             Ok(()) => true,
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
-            Err(error) => return Err(io_error("create directory", path)(error)),
+            Err(error) => return Err(failed(error)),
         };
         match durability {
             Durability::Process => Ok(()),
@@ -84,12 +92,11 @@ impl<F: FileSystem> Writer<F> {
             return Ok(());
         }
         let synced = self
-            .fs
-            .open_dir(parent)
+            .open_followed(parent)
             .and_then(|dir| self.fs.sync_dir(&dir));
         match synced {
             Ok(()) => {}
-            // Not ours to read, or behind a link: whoever set it up created what is in it.
+            // Not ours to read: whoever set it up created what is in it.
             Err(error) if !created && unreadable(&error) => {}
             Err(error) => return Err(io_error("synchronise directory", parent)(error)),
         }
@@ -101,17 +108,21 @@ impl<F: FileSystem> Writer<F> {
         Ok(())
     }
 
-    fn remembered(
-        &self,
-    ) -> std::sync::MutexGuard<'_, std::collections::HashSet<std::path::PathBuf>> {
+    /// Opens a directory that may be named by a symbolic link, as an administrator's `/var/run` is: only
+    /// what we create ourselves must not be one.
+    fn open_followed(&self, path: &Path) -> io::Result<F::Dir> {
+        self.fs.open_dir(&path.join("."))
+    }
+
+    fn remembered(&self) -> MutexGuard<'_, HashSet<PathBuf>> {
         self.durable.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 fn unreadable(error: &io::Error) -> bool {
-    let errno = error.raw_os_error().map(Errno::from_raw);
-    matches!(
-        errno,
-        Some(Errno::EACCES | Errno::EPERM | Errno::ENOTDIR | Errno::ELOOP)
-    )
+    error.kind() == io::ErrorKind::PermissionDenied
+}
+
+fn is_missing(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound
 }

@@ -395,3 +395,6 @@ pub fn create_dir_all(
 ) -> Result<(), CheckpointError> {
     Writer::new().create_dir_all(path, durability)
 }
+
+#[cfg(test)]
+mod tests;
