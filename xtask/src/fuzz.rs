@@ -33,6 +33,24 @@ struct Target {
 
 const TARGETS: &[Target] = &[
     Target {
+        name: "checkpoint-envelope",
+        package: "longshore-checkpoint",
+        filter: "envelope::",
+        what: "files in the place of a record",
+    },
+    Target {
+        name: "mesos-record",
+        package: "longshore-checkpoint",
+        filter: "mesos::",
+        what: "files in Mesos' record form",
+    },
+    Target {
+        name: "volume-id",
+        package: "longshore-paths",
+        filter: "volume::",
+        what: "directory names of volumes",
+    },
+    Target {
         name: "mesos-json",
         package: "longshore-mesos-api",
         filter: "json::",

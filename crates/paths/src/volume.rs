@@ -171,3 +171,26 @@ impl AsRef<str> for VolumeId {
         &self.0
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// The body of `cargo xtask fuzz volume-id`: a directory name is refused, or stands for an id that
+        /// has exactly this name.
+        #[test]
+        fn any_directory_name_is_refused_or_canonical(
+            name in prop_oneof![any::<String>(), "[%_0-9A-Fa-f+.~]{1,12}", "%_[A-Za-z0-9_-]{0,260}"],
+        ) {
+            if let Ok(id) = VolumeId::from_component(&name) {
+                prop_assert_eq!(&id.to_component(), &name);
+            }
+            if let Ok(id) = VolumeId::decode_mesos(&name) {
+                prop_assert_eq!(VolumeId::from_component(&id.to_component()).unwrap(), id);
+            }
+        }
+    }
+}
