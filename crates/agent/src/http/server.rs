@@ -34,8 +34,9 @@ use crate::service::ContainerService;
 /// Bound listeners, nothing served yet. Connections wait in the queues of the sockets.
 #[derive(Debug)]
 pub struct Listeners {
-    unix: UnixListener,
+    // Before the listener: fields are dropped in this order.
     file: SocketFile,
+    unix: UnixListener,
     tcp: Option<Tcp>,
 }
 
@@ -178,11 +179,7 @@ impl HttpServer {
     /// Stops serving: removes the socket, drops pending WAITs without an answer, lets the calls under way finish until
     /// [`HttpLimits::shutdown_timeout`], then drops what is left.
     pub async fn shutdown(mut self) {
-        if let Some(file) = self.file.take()
-            && let Err(error) = tokio::task::spawn_blocking(move || file.remove()).await
-        {
-            tracing::warn!(%error, "the agent socket was not removed");
-        }
+        drop(self.file.take());
         self.stop.cancel();
         self.connections.close();
         self.operations.close();

@@ -27,14 +27,14 @@ use std::os::fd::AsRawFd;
 
 use super::error::HttpError;
 
-/// A bound socket and the knowledge how to remove its file.
+/// A bound socket and its file.
 #[derive(Debug)]
 pub(crate) struct UnixSocket {
     pub(crate) listener: UnixListener,
     pub(crate) file: SocketFile,
 }
 
-/// The file of a bound socket.
+/// The file of a bound socket; dropping it removes it.
 #[derive(Debug)]
 pub(crate) struct SocketFile {
     directory: OwnedFd,
@@ -96,30 +96,25 @@ pub(crate) fn bind(path: &Path) -> Result<UnixSocket, HttpError> {
     Ok(UnixSocket { listener, file })
 }
 
-impl SocketFile {
-    /// Removes the file, unless it is no longer the one that was bound; blocking.
-    ///
-    /// Call it before the listener is closed: while it is open no other server takes the path over.
-    pub(crate) fn remove(self) {
-        let Self {
-            directory,
-            name,
-            path,
-            device,
-            inode,
-        } = self;
+/// Removes the file, unless it is no longer the one that was bound. Better before the listener is closed: while that is
+/// open no other server takes the path over.
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        let Ok(directory) = self.directory.try_clone() else {
+            return;
+        };
         let Ok(directory) = Flock::lock(directory, FlockArg::LockExclusive) else {
             return;
         };
-        let Ok(status) = fstatat(&*directory, name.as_os_str(), AtFlags::AT_SYMLINK_NOFOLLOW)
-        else {
+        let name = self.name.as_os_str();
+        let Ok(status) = fstatat(&*directory, name, AtFlags::AT_SYMLINK_NOFOLLOW) else {
             return;
         };
-        if (status.st_dev, status.st_ino) != (device, inode) {
+        if (status.st_dev, status.st_ino) != (self.device, self.inode) {
             return;
         }
-        if let Err(errno) = unlinkat(&*directory, name.as_os_str(), UnlinkatFlags::NoRemoveDir) {
-            tracing::warn!(path = %path.display(), %errno, "the agent socket stays behind");
+        if let Err(errno) = unlinkat(&*directory, name, UnlinkatFlags::NoRemoveDir) {
+            tracing::warn!(path = %self.path.display(), %errno, "the agent socket stays behind");
         }
     }
 }
@@ -236,7 +231,7 @@ mod tests {
             0o700
         );
         UnixStream::connect(&path).unwrap();
-        bound.file.remove();
+        drop(bound.file);
         assert!(!path.exists());
     }
 
@@ -244,7 +239,7 @@ mod tests {
     fn the_socket_file_of_a_dead_server_is_replaced() {
         let dir = private_dir();
         let path = dir.path().join("agent.sock");
-        drop(bind(&path).unwrap());
+        drop(UnixListener::bind(&path).unwrap());
         assert!(path.exists());
         let bound = bind(&path).unwrap();
         UnixStream::connect(&path).unwrap();
@@ -357,7 +352,7 @@ mod tests {
         let first = bind(&path).unwrap();
         fs::remove_file(&path).unwrap();
         let second = bind(&path).unwrap();
-        first.file.remove();
+        drop(first.file);
         assert!(path.exists());
         drop(second);
     }

@@ -1,6 +1,7 @@
 //! Who may speak to the agent: the socket's place, the token, TLS.
 
 use std::fs;
+use std::io::{Read, Write};
 use std::net::SocketAddr;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
@@ -178,4 +179,61 @@ async fn other_machines_are_served_over_tls_only() {
             "{address}: {error}"
         );
     }
+}
+
+/// Set for the process that a test starts as another user: the socket to connect to.
+const CONNECT_VAR: &str = "LONGSHORE_TEST_CONNECT";
+
+#[tokio::test]
+async fn a_foreign_user_who_gets_at_the_socket_is_not_heard() {
+    if let Some(socket) = std::env::var_os(CONNECT_VAR) {
+        // The other user: says something, and is hung up on without a byte.
+        let mut stream = std::os::unix::net::UnixStream::connect(socket).unwrap();
+        // It may be closed already.
+        let request = super::raw::request("POST /api/v1", &[JSON], HEALTH);
+        stream.write_all(&request).ok();
+        let mut answer = Vec::new();
+        assert!(matches!(stream.read_to_end(&mut answer), Ok(0) | Err(_)));
+        assert!(answer.is_empty());
+        return;
+    }
+    let Some(()) = longshore_testkit::peers::root() else {
+        return;
+    };
+    let served = serve().await;
+    // Nobody could get this far otherwise.
+    fs::set_permissions(served.dir.path(), fs::Permissions::from_mode(0o711)).unwrap();
+    fs::set_permissions(&served.socket, fs::Permissions::from_mode(0o666)).unwrap();
+    let mut command = std::process::Command::new("/proc/self/exe");
+    command
+        .args([
+            "--exact",
+            "http::access::a_foreign_user_who_gets_at_the_socket_is_not_heard",
+        ])
+        .env(CONNECT_VAR, &served.socket)
+        .current_dir("/");
+    std::os::unix::process::CommandExt::uid(&mut command, 65534);
+    let output = tokio::task::spawn_blocking(move || command.output())
+        .await
+        .unwrap()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        output.status.success() && text.contains("1 passed"),
+        "{text}"
+    );
+    assert_eq!(
+        call(&served.socket, r#"{"type":"GET_HEALTH"}"#)
+            .await
+            .status,
+        200
+    );
+}
+
+#[tokio::test]
+async fn a_listener_that_is_never_served_leaves_no_socket_behind() {
+    let dir = private_dir();
+    let socket = dir.path().join("agent.sock");
+    drop(Listeners::bind(&socket, None).await.unwrap());
+    assert!(!socket.exists());
 }
