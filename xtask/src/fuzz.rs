@@ -69,6 +69,24 @@ const TARGETS: &[Target] = &[
         what: "RecordIO streams",
     },
     Target {
+        name: "envelope",
+        package: "longshore-checkpoint",
+        filter: "envelope::",
+        what: "records on disk",
+    },
+    Target {
+        name: "mesos-records",
+        package: "longshore-checkpoint",
+        filter: "mesos::",
+        what: "records of a Mesos agent on disk",
+    },
+    Target {
+        name: "endpoint",
+        package: "longshore-agent-client",
+        filter: "endpoint::",
+        what: "addresses of agents",
+    },
+    Target {
         name: "agent-http",
         package: "longshore-agent",
         filter: "http::",
