@@ -56,7 +56,8 @@ fn check_scalar(resource: &Resource) -> Result<(), Broken> {
     let (Some(scalar), None, None) = (&resource.scalar, &resource.ranges, &resource.set) else {
         return Err("Invalid scalar resource".into());
     };
-    if scalar.value.is_nan() || scalar.value <= 0.0 {
+    // Zero is fine, as on a Mesos agent, whatever its text says.
+    if scalar.value.is_nan() || scalar.value < 0.0 {
         return Err("Invalid scalar resource: value <= 0".into());
     }
     if scalar.value.is_infinite() {

@@ -224,6 +224,7 @@ fn launch_checks_resources() {
         &[
             "",
             r#","resources":[]"#,
+            r#","resources":[{"name":"cpus","type":"SCALAR","scalar":{"value":0}}]"#,
             r#","resources":[{"name":"cpus","type":"SCALAR","scalar":{"value":1000}}]"#,
             r#","resources":[{"name":"cpus","type":"SCALAR","role":"*","scalar":{"value":0.1}},{"name":"mem","type":"SCALAR","scalar":{"value":32}}]"#,
             r#","resources":[{"name":"gpus","type":"SCALAR","scalar":{"value":2}}]"#,
@@ -235,10 +236,6 @@ fn launch_checks_resources() {
             (
                 r#","resources":[{"name":"cpus","type":"SCALAR","scalar":{"value":-1}}]"#,
                 "Resource 'cpus:-1' is invalid: Invalid scalar resource: value <= 0",
-            ),
-            (
-                r#","resources":[{"name":"cpus","type":"SCALAR","scalar":{"value":0}}]"#,
-                "value <= 0",
             ),
             (
                 r#","resources":[{"name":"cpus","type":"SCALAR","scalar":{"value":"NaN"}}]"#,
