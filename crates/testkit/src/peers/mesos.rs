@@ -3,7 +3,7 @@
 use std::io;
 use std::net::TcpListener;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -23,6 +23,8 @@ const START_DEADLINE: Duration = Duration::from_secs(300);
 #[derive(Debug)]
 pub struct MesosAgent {
     child: Child,
+    command: PathBuf,
+    dir: PathBuf,
     port: u16,
 }
 
@@ -35,32 +37,47 @@ impl MesosAgent {
     pub async fn start(dir: &Path) -> Option<Self> {
         let command = super::mesos_agent_cmd()?;
         let port = free_port().expect("a free port");
-        let log = std::fs::File::create(dir.join("mesos-agent.log")).expect("a log file");
-        let child = Command::new(command)
-            .arg(port.to_string())
-            .arg(dir.join("mesos"))
-            .stdin(Stdio::null())
-            .stdout(log.try_clone().expect("a second handle of the log"))
-            .stderr(log)
-            .process_group(0)
-            .spawn()
-            .expect("the command of the Mesos agent starts");
-        let mut agent = Self { child, port };
+        let mut agent = Self {
+            child: spawn(&command, port, dir),
+            command,
+            dir: dir.to_owned(),
+            port,
+        };
+        agent.wait_until_healthy().await.then_some(agent)
+    }
+
+    /// Ends the agent by SIGKILL and starts it again, on the same port and work directory: it
+    /// recovers its containers.
+    ///
+    /// # Panics
+    /// When it does not start again.
+    pub async fn restart(&mut self) {
+        self.kill();
+        self.child = spawn(&self.command, self.port, &self.dir);
+        assert!(
+            self.wait_until_healthy().await,
+            "the Mesos agent started once, but not again"
+        );
+    }
+
+    /// True when its API answers; false when the command says that it could not be had.
+    async fn wait_until_healthy(&mut self) -> bool {
         let deadline = Instant::now() + START_DEADLINE;
         loop {
-            if let Some(status) = agent.child.try_wait().expect("wait for the Mesos agent") {
+            if let Some(status) = self.child.try_wait().expect("wait for the Mesos agent") {
                 if status.code() == Some(COULD_NOT_BE_HAD) {
-                    return super::skip("mesos", "its package could not be had");
+                    super::skip::<()>("mesos", "its package could not be had");
+                    return false;
                 }
-                panic!("the Mesos agent ended with {status}:\n{}", tail(dir));
+                panic!("the Mesos agent ended with {status}:\n{}", tail(&self.dir));
             }
-            if healthy(port).await {
-                return Some(agent);
+            if healthy(self.port).await {
+                return true;
             }
             assert!(
                 Instant::now() < deadline,
                 "the Mesos agent does not answer:\n{}",
-                tail(dir)
+                tail(&self.dir)
             );
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
@@ -79,14 +96,33 @@ impl MesosAgent {
     }
 }
 
-impl Drop for MesosAgent {
-    fn drop(&mut self) {
+impl MesosAgent {
+    fn kill(&mut self) {
         if let Ok(group) = i32::try_from(self.child.id()) {
             // Gone already is as good.
             let _ = killpg(Pid::from_raw(group), Signal::SIGKILL);
         }
         drop(self.child.wait());
     }
+}
+
+impl Drop for MesosAgent {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+fn spawn(command: &Path, port: u16, dir: &Path) -> Child {
+    let log = std::fs::File::create(dir.join("mesos-agent.log")).expect("a log file");
+    Command::new(command)
+        .arg(port.to_string())
+        .arg(dir.join("mesos"))
+        .stdin(Stdio::null())
+        .stdout(log.try_clone().expect("a second handle of the log"))
+        .stderr(log)
+        .process_group(0)
+        .spawn()
+        .expect("the command of the Mesos agent starts")
 }
 
 fn free_port() -> io::Result<u16> {
