@@ -69,18 +69,6 @@ const TARGETS: &[Target] = &[
         what: "RecordIO streams",
     },
     Target {
-        name: "envelope",
-        package: "longshore-checkpoint",
-        filter: "envelope::",
-        what: "records on disk",
-    },
-    Target {
-        name: "mesos-records",
-        package: "longshore-checkpoint",
-        filter: "mesos::",
-        what: "records of a Mesos agent on disk",
-    },
-    Target {
         name: "endpoint",
         package: "longshore-agent-client",
         filter: "endpoint::",
@@ -101,7 +89,7 @@ const TARGETS: &[Target] = &[
 pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     let Some(name) = options.target.as_deref() else {
         for target in TARGETS {
-            println!("{:<12} {}", target.name, target.what);
+            println!("{:<20} {}", target.name, target.what);
         }
         return Ok(());
     };
