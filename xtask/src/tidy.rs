@@ -4,6 +4,7 @@ mod crates;
 pub(crate) mod floors;
 mod graph;
 mod licences;
+mod links;
 mod source;
 
 use std::path::Path;

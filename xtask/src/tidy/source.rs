@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-use super::Findings;
+use super::{Findings, links};
 use crate::sh;
 
 /// Longer than this wants a line `// long: why`.
@@ -53,6 +53,8 @@ pub(crate) fn check(root: &Path, findings: &mut Findings) -> Result<()> {
         check_text(name, text, findings);
         if name.ends_with(".rs") {
             check_rust(name, text, findings);
+        } else if name.ends_with(".md") {
+            links::check(root, name, text, findings);
         }
     }
     Ok(())
