@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 
 use longshore_mesos_api::v1;
 use longshore_mesos_api::v1::agent::call::Type as CallType;
+use longshore_mesos_api::v1::agent::call::attach_container_input::Type as InputType;
 use longshore_mesos_api::v1::agent::{Call, call};
 use longshore_paths::ContainerId;
 
@@ -130,12 +131,25 @@ pub(crate) fn order(kind: CallType, call: Call) -> Result<Order, Refusal> {
             let attach = present(name, call.attach_container_output)?;
             id(name, &attach.container_id).map(|_| Order::NotServed)
         }
-        CallType::AttachContainerInput => {
-            present("attach_container_input", call.attach_container_input)?;
-            Ok(Order::NotServed)
-        }
+        CallType::AttachContainerInput => attach_input(&present(
+            "attach_container_input",
+            call.attach_container_input,
+        )?),
         _ => Ok(Order::NotServed),
     }
+}
+
+/// The first record names the container; the others belong to a stream that is never begun here.
+fn attach_input(attach: &call::AttachContainerInput) -> Result<Order, Refusal> {
+    let name = "attach_container_input";
+    match (attach.r#type(), &attach.container_id, &attach.process_io) {
+        (InputType::ContainerId, Some(container_id), _) => id(name, container_id).map(drop)?,
+        (InputType::ContainerId, None, _) => return Err(missing(&format!("{name}.container_id"))),
+        (InputType::ProcessIo, _, Some(_)) => {}
+        (InputType::ProcessIo, _, None) => return Err(missing(&format!("{name}.process_io"))),
+        (InputType::Unknown, _, _) => return Err(missing(&format!("{name}.type"))),
+    }
+    Ok(Order::NotServed)
 }
 
 fn launch(launch: call::LaunchContainer) -> Result<Order, Refusal> {

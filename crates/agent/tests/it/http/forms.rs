@@ -174,7 +174,7 @@ async fn aa9_row_11_a_streaming_request_is_only_for_attach_container_input() {
         ),
         (r#"{"type":"ATTACH_CONTAINER_INPUT"}"#, 400),
         (
-            r#"{"type":"ATTACH_CONTAINER_INPUT","attach_container_input":{"type":"CONTAINER_ID"}}"#,
+            r#"{"type":"ATTACH_CONTAINER_INPUT","attach_container_input":{"type":"CONTAINER_ID","container_id":{"value":"c"}}}"#,
             501,
         ),
     ] {
@@ -185,7 +185,7 @@ async fn aa9_row_11_a_streaming_request_is_only_for_attach_container_input() {
             .await;
         assert_eq!(reply.status, status, "{body}: {}", reply.text());
     }
-    let plain = r#"{"type":"ATTACH_CONTAINER_INPUT","attach_container_input":{}}"#;
+    let plain = r#"{"type":"ATTACH_CONTAINER_INPUT","attach_container_input":{"type":"PROCESS_IO","process_io":{}}}"#;
     assert_eq!(call(&served.socket, plain).await.status, 415);
     assert!(served.containers.launches.lock().unwrap().is_empty());
 }

@@ -5,7 +5,7 @@ mod calls;
 mod fake;
 mod forms;
 mod limits;
-mod raw;
+pub(crate) mod raw;
 mod tls;
 
 use std::os::unix::fs::PermissionsExt;
@@ -26,7 +26,7 @@ struct Served {
 }
 
 /// A private directory for a socket.
-fn private_dir() -> tempfile::TempDir {
+pub(crate) fn private_dir() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o700)).unwrap();
     dir
@@ -51,7 +51,7 @@ async fn serve_with(limits: HttpLimits, tcp: Option<&TcpOptions>) -> Served {
 }
 
 /// Polls until it is so; a test that waits for nothing fails after ten seconds.
-async fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
+pub(crate) async fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     let deadline = tokio::time::Instant::now() + Duration::from_secs(10);
     while !is_so() {
         assert!(tokio::time::Instant::now() < deadline, "never: {what}");
