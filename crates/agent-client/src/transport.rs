@@ -17,6 +17,8 @@ use tokio::task::JoinSet;
 use crate::endpoint::Transport;
 use crate::{AgentEndpoint, AgentError, KeepAlive};
 
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
 /// Longest head of an answer; hyper refuses more than 100 headers by itself.
 const MAX_HEAD: usize = 64 << 10;
 
@@ -78,40 +80,43 @@ impl Connector {
         })
     }
 
-    /// Connects within `deadline`. The future of a handshake is large, so it is on the heap and
-    /// gone once connected: a WAIT keeps its own for as long as its container runs.
+    /// Connects within `deadline`. The larger futures are on the heap and gone once connected: a
+    /// WAIT keeps its own for as long as its container runs.
     pub(crate) async fn connect(&self, deadline: Duration) -> Result<Connection, AgentError> {
         let refuse = |source| AgentError::Connect {
             endpoint: self.endpoint.to_string(),
             source,
         };
-        match tokio::time::timeout(deadline, Box::pin(self.open())).await {
+        match tokio::time::timeout(deadline, self.open()).await {
             Ok(Ok(connection)) => Ok(connection),
             Ok(Err(source)) => Err(refuse(source)),
             Err(_) => Err(refuse(format!("no connection within {deadline:?}").into())),
         }
     }
 
-    async fn open(&self) -> Result<Connection, Box<dyn std::error::Error + Send + Sync>> {
+    async fn open(&self) -> Result<Connection, BoxError> {
         match self.endpoint.transport() {
             Transport::Unix(socket) => {
                 let stream = UnixStream::connect(socket).await?;
                 Ok(handshake(stream).await?)
             }
-            Transport::Tcp { host, port, tls } => {
-                let stream = TcpStream::connect((host.as_str(), *port)).await?;
-                stream.set_nodelay(true)?;
-                keep_alive(&stream, self.keep_alive)?;
-                if !*tls {
-                    return Ok(handshake(stream).await?);
-                }
-                #[cfg(feature = "tls")]
-                if let Some(tls) = &self.tls {
-                    return Ok(handshake(tls.connect(host, stream).await?).await?);
-                }
-                Err("the feature `tls` is not compiled in".into())
-            }
+            Transport::Tcp { host, port, tls } => Box::pin(self.open_tcp(host, *port, *tls)).await,
         }
+    }
+
+    async fn open_tcp(&self, host: &str, port: u16, tls: bool) -> Result<Connection, BoxError> {
+        let stream = TcpStream::connect((host, port)).await?;
+        stream.set_nodelay(true)?;
+        keep_alive(&stream, self.keep_alive)?;
+        if !tls {
+            return Ok(handshake(stream).await?);
+        }
+        #[cfg(feature = "tls")]
+        if let Some(tls) = &self.tls {
+            let stream = Box::pin(tls.connect(host, stream)).await?;
+            return Ok(Box::pin(handshake(stream)).await?);
+        }
+        Err("the feature `tls` is not compiled in".into())
     }
 }
 
