@@ -39,11 +39,28 @@ impl Samples {
     /// The first error of either.
     pub fn pairs<O: Into<Failure>, P: Into<Failure>>(
         n: usize,
+        ours: impl FnMut() -> Result<(), O>,
+        peer: impl FnMut() -> Result<(), P>,
+    ) -> Result<(Self, Self), Failure> {
+        Self::pairs_within(Duration::MAX, n, ours, peer)
+    }
+
+    /// As [`pairs`](Self::pairs), but ends when `budget` is over, with at least three pairs.
+    ///
+    /// # Errors
+    /// The first error of either.
+    pub fn pairs_within<O: Into<Failure>, P: Into<Failure>>(
+        budget: Duration,
+        n: usize,
         mut ours: impl FnMut() -> Result<(), O>,
         mut peer: impl FnMut() -> Result<(), P>,
     ) -> Result<(Self, Self), Failure> {
         let (mut our_times, mut peer_times) = (Self::with_capacity(n), Self::with_capacity(n));
+        let begin = Instant::now();
         for nth in 0..n {
+            if nth >= 3 && begin.elapsed() > budget {
+                break;
+            }
             if nth % 2 == 0 {
                 our_times.time(&mut ours).map_err(Into::into)?;
                 peer_times.time(&mut peer).map_err(Into::into)?;

@@ -90,6 +90,9 @@ pub trait FileSystem {
     /// As getdents(2), and when there are over a million.
     fn list(&self, dir: &Self::Dir) -> io::Result<Vec<OsString>>;
 
+    /// Whether the process `pid` runs, and so may be writing its temporary files. Never fails.
+    fn is_running(&self, pid: u32) -> bool;
+
     /// Reads a whole file of at most `limit` bytes, without following a link in the last place of `path`.
     ///
     /// # Errors
@@ -150,6 +153,9 @@ impl<F: FileSystem> FileSystem for &F {
     }
     fn list(&self, dir: &Self::Dir) -> io::Result<Vec<OsString>> {
         F::list(self, dir)
+    }
+    fn is_running(&self, pid: u32) -> bool {
+        F::is_running(self, pid)
     }
     fn read_file(&self, path: &Path, limit: u64) -> io::Result<Contents> {
         F::read_file(self, path, limit)

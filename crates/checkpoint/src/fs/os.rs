@@ -10,8 +10,9 @@ use std::path::Path;
 
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, open, openat, renameat};
+use nix::sys::signal::kill;
 use nix::sys::stat::{Mode, fstat};
-use nix::unistd::{UnlinkatFlags, close, fsync, syncfs, unlinkat};
+use nix::unistd::{Pid, UnlinkatFlags, close, fsync, syncfs, unlinkat};
 
 use super::{Contents, FileSystem};
 
@@ -97,6 +98,12 @@ impl FileSystem for OsFileSystem {
             names.push(name);
         }
         Ok(names)
+    }
+
+    fn is_running(&self, pid: u32) -> bool {
+        // A pid out of range is no process; 0 would mean our own group.
+        i32::try_from(pid)
+            .is_ok_and(|pid| pid > 0 && kill(Pid::from_raw(pid), None) != Err(Errno::ESRCH))
     }
 
     fn read_file(&self, path: &Path, limit: u64) -> io::Result<Contents> {

@@ -121,6 +121,9 @@ impl<F: FileSystem> FileSystem for FaultFs<F> {
         self.step()?;
         self.fs.list(dir)
     }
+    fn is_running(&self, pid: u32) -> bool {
+        self.fs.is_running(pid)
+    }
     fn read_file(&self, path: &Path, limit: u64) -> io::Result<Contents> {
         self.step()?;
         self.fs.read_file(path, limit)

@@ -191,8 +191,9 @@ impl<F: FileSystem> Writer<F> {
         Ok(aside)
     }
 
-    /// Removes the temporary files that writers of earlier processes left in `dir`, and returns how
-    /// many there were. Not below `dir`: there may be mounts. Call it before the first write.
+    /// Removes the temporary files that processes left in `dir` which have ended, and returns how many
+    /// there were. Not below `dir`: there may be mounts. Those of running processes stay, so a
+    /// directory that another process writes may be swept as well.
     ///
     /// # Errors
     /// When the directory cannot be read or a file not removed; a missing directory is not an error.
@@ -206,6 +207,9 @@ impl<F: FileSystem> Writer<F> {
         let names = self.fs.list(&dir).map_err(io_error("sweep", path))?;
         let mut swept = 0;
         for name in names.iter().filter(|name| temp::is_temp(name)) {
+            if temp::may_be_in_use(name, |pid| self.fs.is_running(pid)) {
+                continue;
+            }
             match self.fs.unlink(&dir, name) {
                 Ok(()) => swept += 1,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}

@@ -174,12 +174,43 @@ fn damage_on_disk_is_told_apart_and_set_aside() {
 }
 
 #[test]
-fn stale_temporaries_of_earlier_processes_are_swept() {
+fn stale_temporaries_are_swept_and_those_of_running_processes_kept() {
     let root = tempfile::tempdir().unwrap();
-    fs::write(root.path().join(".longshore-tmp-1-0"), "half").unwrap();
-    fs::write(root.path().join("kept"), "kept").unwrap();
-    assert_eq!(sweep_temps(root.path()).unwrap(), 1);
-    assert_eq!(fs::read_dir(root.path()).unwrap().count(), 1);
+    let (ours, parent) = (std::process::id(), nix::unistd::getppid());
+    for name in [
+        // No process has this id, and we have not come to that number.
+        ".longshore-tmp-4194305-0".to_owned(),
+        format!(".longshore-tmp-{ours}-ffffffffffff"),
+        ".longshore-tmp-odd".to_owned(),
+    ] {
+        fs::write(root.path().join(name), "half").unwrap();
+    }
+    let kept = [format!(".longshore-tmp-{parent}-0"), "kept".to_owned()];
+    for name in &kept {
+        fs::write(root.path().join(name), "kept").unwrap();
+    }
+    assert_eq!(sweep_temps(root.path()).unwrap(), 3);
+    assert!(kept.iter().all(|name| root.path().join(name).exists()));
+}
+
+#[test]
+fn sweeping_does_not_disturb_a_writer_of_the_same_directory() {
+    let root = tempfile::tempdir().unwrap();
+    let done = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for _ in 0..500 {
+                let path = root.path().join("a");
+                Writer::new()
+                    .write(path, &plugin("a"), Durability::Process)
+                    .unwrap();
+            }
+            done.store(true, std::sync::atomic::Ordering::Release);
+        });
+        while !done.load(std::sync::atomic::Ordering::Acquire) {
+            assert_eq!(sweep_temps(root.path()).unwrap(), 0);
+        }
+    });
 }
 
 #[test]
@@ -196,27 +227,41 @@ fn a_removed_record_is_missing() {
 
 #[test]
 fn a_directory_that_others_own_is_an_error_that_says_what_to_check() {
-    if nix::unistd::geteuid().is_root() {
-        // Modes do not bind root; what it cannot write to is tested in /proc instead.
-        let error = create_dir_all("/proc/longshore/state", Durability::Power).unwrap_err();
+    let root = tempfile::tempdir().unwrap();
+    let path = root.path().join("a");
+    Writer::new()
+        .write(&path, &plugin("old"), Durability::Power)
+        .unwrap();
+    fs::set_permissions(root.path(), fs::Permissions::from_mode(0o555)).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o444)).unwrap();
+    let write = || {
+        if nix::unistd::geteuid().is_root() {
+            // Modes do not bind root. This makes the thread, and it alone, somebody else to the file system.
+            nix::unistd::setfsuid(nix::unistd::Uid::from_raw(65534));
+        }
+        let written = Writer::new().write(&path, &plugin("new"), Durability::Power);
+        let removed = remove(&path, Durability::Process);
+        let aside = quarantine(&path);
+        let created = create_dir_all(root.path().join("b/c"), Durability::Power);
+        let errors = [written.err(), removed.err(), aside.err(), created.err()];
+        errors.map(|error| error.unwrap().to_string())
+    };
+    let errors = std::thread::scope(|scope| scope.spawn(write).join()).unwrap();
+    let actions = ["write", "remove", "set aside", "create directory"];
+    for (error, action) in errors.iter().zip(actions) {
         assert!(
-            matches!(
-                error,
-                CheckpointError::Io {
-                    action: "create directory",
-                    ..
-                }
-            ),
+            error.starts_with(&format!("cannot {action} {}", root.path().display())),
             "{error}"
         );
-        return;
+        assert!(error.ends_with(": check its owner and mode"), "{error}");
     }
-    let root = tempfile::tempdir().unwrap();
-    fs::set_permissions(root.path(), fs::Permissions::from_mode(0o500)).unwrap();
-    let error = Writer::new().write(root.path().join("a"), &plugin("a"), Durability::Power);
-    let text = error.unwrap_err().to_string();
-    assert!(text.ends_with("/a: check its owner and mode"), "{text}");
+    assert_eq!(read::<Plugin>(&path).unwrap().record(), Some(plugin("old")));
     fs::set_permissions(root.path(), fs::Permissions::from_mode(0o700)).unwrap();
+    assert_eq!(
+        fs::read_dir(root.path()).unwrap().count(),
+        1,
+        "nothing is left"
+    );
 }
 
 #[test]
