@@ -113,6 +113,28 @@ fn ck3_a_crash_at_any_operation_of_a_batch_leaves_each_record_old_or_new() {
     }
 }
 
+/// From eight records on the file system is synchronised as a whole, once.
+#[test]
+fn ck3_a_crash_at_any_operation_of_a_large_batch_leaves_each_record_old_or_new() {
+    let paths = ["a", "b", "c", "d", "e", "f", "g", "h"].map(|name| format!("/state/{name}"));
+    let paths = paths.each_ref().map(String::as_str);
+    check_crashes(
+        "large batch",
+        |writer| {
+            for path in paths {
+                writer.write(path, &OLD, Durability::Power).unwrap();
+            }
+        },
+        Durability::Power,
+        |writer| {
+            let records = paths.map(|path| (path, &NEW as &dyn AnyRecord));
+            writer.write_batch(&records, Durability::Power)
+        },
+        &paths,
+        &[OLD.0, NEW.0],
+    );
+}
+
 #[test]
 fn ck3_a_crash_at_any_operation_of_a_removal_leaves_the_record_or_none() {
     for durability in BOTH {
