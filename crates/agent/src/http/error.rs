@@ -47,6 +47,12 @@ pub enum HttpError {
         /// The path of the socket.
         path: PathBuf,
     },
+    /// Another server is starting in the same directory, or somebody holds its lock.
+    #[error("another server is starting on {}, or a process holds the lock of its directory", path.display())]
+    SocketStarting {
+        /// The path of the socket.
+        path: PathBuf,
+    },
     /// The Unix socket cannot be bound.
     #[error("cannot listen on {}", path.display())]
     BindUnix {

@@ -11,7 +11,7 @@
 
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,6 +19,7 @@ use nix::sys::socket::{setsockopt, sockopt};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -27,7 +28,7 @@ use super::connection;
 use super::dispatch::Front;
 use super::error::HttpError;
 use super::options::HttpLimits;
-use super::unix::{self, SocketFile};
+use super::unix::{self, SocketFile, UnixSocket};
 use crate::options::TcpOptions;
 use crate::service::ContainerService;
 
@@ -61,6 +62,9 @@ pub struct HttpServer {
     shutdown_timeout: Duration,
 }
 
+/// How long the lock of the socket's directory is waited for, and how often it is tried. It is held for microseconds.
+const BIND_PATIENCE: Duration = Duration::from_secs(5);
+const BIND_PAUSE: Duration = Duration::from_millis(10);
 /// How long accepting pauses when the process is out of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// A TCP client that is gone without a word is noticed after about a minute and a half, a pending WAIT's too.
@@ -79,24 +83,36 @@ impl Listeners {
             Some(options) => Some(Tcp::bind(options).await?),
             None => None,
         };
-        let path: PathBuf = socket.to_owned();
-        let bind = {
-            let path = path.clone();
-            tokio::task::spawn_blocking(move || unix::bind(&path))
-        };
+        let bound = bind_unix(socket).await?;
         let failed = |source| HttpError::BindUnix {
-            path: path.clone(),
+            path: socket.to_owned(),
             source,
         };
-        let bound = bind
-            .await
-            .map_err(|error| failed(std::io::Error::other(error)))??;
         let unix = UnixListener::from_std(bound.listener).map_err(failed)?;
         Ok(Self {
             unix,
             file: bound.file,
             tcp,
         })
+    }
+}
+
+/// Binds the Unix socket; waits a moment for another server that is just starting or ending in the same directory.
+async fn bind_unix(socket: &Path) -> Result<UnixSocket, HttpError> {
+    let deadline = Instant::now() + BIND_PATIENCE;
+    loop {
+        let path = socket.to_owned();
+        let bound = tokio::task::spawn_blocking(move || unix::bind(&path)).await;
+        let bound = bound.map_err(|error| HttpError::BindUnix {
+            path: socket.to_owned(),
+            source: std::io::Error::other(error),
+        })?;
+        match bound {
+            Err(HttpError::SocketStarting { .. }) if Instant::now() < deadline => {
+                tokio::time::sleep(BIND_PAUSE).await;
+            }
+            bound => return bound,
+        }
     }
 }
 

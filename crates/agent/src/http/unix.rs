@@ -44,7 +44,9 @@ pub(crate) struct SocketFile {
     inode: libc::ino_t,
 }
 
-/// Binds `path` with mode 0600; blocking. Makes the directory (not its parents) when it is missing.
+/// Binds `path` with mode 0600; blocking, but never for long. Makes the directory (not its parents) when it is missing.
+///
+/// [`HttpError::SocketStarting`] is worth another try a moment later.
 pub(crate) fn bind(path: &Path) -> Result<UnixSocket, HttpError> {
     let failed = |source: io::Error| HttpError::BindUnix {
         path: path.to_owned(),
@@ -69,8 +71,15 @@ pub(crate) fn bind(path: &Path) -> Result<UnixSocket, HttpError> {
         problem: error.to_string(),
     })?;
     let directory = open_directory(parent)?;
-    let directory = Flock::lock(directory, FlockArg::LockExclusive)
-        .map_err(|(_, errno)| failed(errno.into()))?;
+    let directory = match Flock::lock(directory, FlockArg::LockExclusiveNonblock) {
+        Ok(directory) => directory,
+        Err((_, Errno::EWOULDBLOCK)) => {
+            return Err(HttpError::SocketStarting {
+                path: path.to_owned(),
+            });
+        }
+        Err((_, errno)) => return Err(failed(errno.into())),
+    };
     make_room(&directory, name, path)?;
     let listener = UnixListener::bind(path).map_err(failed)?;
     listener.set_nonblocking(true).map_err(failed)?;
@@ -103,7 +112,8 @@ impl Drop for SocketFile {
         let Ok(directory) = self.directory.try_clone() else {
             return;
         };
-        let Ok(directory) = Flock::lock(directory, FlockArg::LockExclusive) else {
+        // Whoever holds the lock is starting, and finds out that nobody answers.
+        let Ok(directory) = Flock::lock(directory, FlockArg::LockExclusiveNonblock) else {
             return;
         };
         let name = self.name.as_os_str();
@@ -343,6 +353,17 @@ mod tests {
             bind(Path::new("/")),
             Err(HttpError::SocketPath { .. })
         ));
+    }
+
+    #[test]
+    fn a_locked_directory_is_said_to_be_one_where_somebody_starts() {
+        let dir = private_dir();
+        let handle = fs::File::open(dir.path()).unwrap();
+        let lock = Flock::lock(handle, FlockArg::LockExclusive).unwrap();
+        let path = dir.path().join("agent.sock");
+        assert!(matches!(bind(&path), Err(HttpError::SocketStarting { .. })));
+        drop(lock);
+        bind(&path).unwrap();
     }
 
     #[test]

@@ -237,3 +237,24 @@ async fn a_listener_that_is_never_served_leaves_no_socket_behind() {
     drop(Listeners::bind(&socket, None).await.unwrap());
     assert!(!socket.exists());
 }
+
+#[tokio::test]
+async fn servers_that_start_at_once_do_not_take_over_from_each_other() {
+    let dir = private_dir();
+    let socket = dir.path().join("agent.sock");
+    // A dead server's socket, so that everybody thinks that it may be replaced.
+    drop(std::os::unix::net::UnixListener::bind(&socket).unwrap());
+    let starts = (0..8).map(|_| {
+        let socket = socket.clone();
+        tokio::spawn(async move { Listeners::bind(&socket, None).await })
+    });
+    let mut bound = Vec::new();
+    for start in starts.collect::<Vec<_>>() {
+        match start.await.unwrap() {
+            Ok(listeners) => bound.push(listeners),
+            Err(error) => assert!(matches!(error, HttpError::SocketInUse { .. }), "{error}"),
+        }
+    }
+    assert_eq!(bound.len(), 1);
+    assert!(socket.exists());
+}
