@@ -90,7 +90,7 @@ pub enum ManagerError {
         endpoint: String,
         /// Why.
         #[source]
-        source: Box<longshore_csi_probe::ProbeError>,
+        source: longshore_csi_probe::ProbeError,
     },
     /// A type, name, id or socket path that is not allowed.
     #[error("plugin {plugin:?} cannot be used")]
@@ -99,7 +99,7 @@ pub enum ManagerError {
         plugin: String,
         /// Why.
         #[source]
-        source: Box<PathsError>,
+        source: PathsError,
     },
     /// A setting outside its range.
     #[error("plugin {plugin:?}: {setting} is {value}: must be {expected}")]
@@ -133,11 +133,14 @@ pub enum ManagerError {
         /// A process of its tree.
         pid: u32,
     },
-    /// The state or runtime directory cannot be part of a launch request.
-    #[error("{} is not an absolute path in UTF-8: choose another directory", path.display())]
-    Directory {
+    /// A directory of ours cannot be used.
+    #[error("cannot use {}", path.display())]
+    Io {
         /// The path.
         path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
     },
     /// The manager has been shut down.
     #[error("the CSI manager has been shut down")]

@@ -9,5 +9,4 @@
 //!   passed over in silence.
 
 pub mod csi;
-pub mod interop;
 pub mod peers;

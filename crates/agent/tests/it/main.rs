@@ -2,4 +2,5 @@
 
 #![expect(clippy::unwrap_used, reason = "tests stop where they fail")]
 
+mod containers;
 mod http;

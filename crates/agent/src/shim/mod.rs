@@ -1,0 +1,244 @@
+//! The shim: a small blocking program that is the parent of a container's first process.
+//!
+//! ```text
+//!  agent --spawn--> shim (own session, child subreaper)   fd 0: run/, locked   fd 1: report to the agent
+//!                    |--fork--> init of the container
+//!                    |            stdout, stderr --pipes--> sandbox files, rotated by size
+//!                    |-- init ended: kill and reap the whole tree, empty the pipes
+//!                    '-- write run/exit, end (which frees the lock)
+//! ```
+//!
+//! It has one thread and no runtime, decodes its task from the record that the agent has written,
+//! and reports once: `ok <pid> <start>` or `bad <text>` or `failed <text>`. It ignores every signal
+//! that can be ignored. When it is killed all the same, the init is killed by the kernel
+//! (PR_SET_PDEATHSIG) and the agent, seeing the lock free and no exit status, ends the rest.
+//!
+//! Run it as the first thing of a process: it closes what it has inherited.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use longshore_checkpoint::{Durability, Loaded, Writer};
+use nix::sys::prctl;
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+
+use self::child::Child;
+use self::logs::LogFile;
+use self::supervise::Supervision;
+use crate::process::ProcessId;
+use crate::record::{self, ContainerRecord, PidRecord};
+use crate::{cgroup, dirs};
+
+mod child;
+mod logs;
+pub(crate) mod mounts;
+mod supervise;
+pub(crate) mod sys;
+mod tree;
+
+/// The most that a report holds.
+pub(crate) const MAX_REPORT: usize = 8192;
+
+/// Runs the shim. `args` are its own arguments alone: the directory of the container.
+///
+/// Standard input must be the locked `run` directory and standard output the pipe of the report,
+/// which is how the agent starts it; called by hand it says so and changes nothing.
+pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
+    let mut args = args;
+    let (Some(dir), None) = (args.next(), args.next()) else {
+        let _nobody_reads = writeln!(io::stderr(), "usage: shim DIR (started by the agent alone)");
+        return ExitCode::from(2);
+    };
+    sys::close_inherited();
+    let Ok(mut report) = take_streams() else {
+        let _nobody_reads = writeln!(io::stderr(), "the shim is started by the agent alone");
+        return ExitCode::from(2);
+    };
+    match start(&PathBuf::from(dir), &mut report) {
+        Ok(supervision) => {
+            drop(report);
+            supervision.run()
+        }
+        Err(failure) => {
+            let (word, text) = match &failure {
+                Failure::Refused(text) => ("bad", text),
+                Failure::Failed(text) => ("failed", text),
+            };
+            let text: String = text.chars().take(MAX_REPORT / 8).collect();
+            let _agent_is_gone = write!(report, "{word} {text}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Why nothing was started.
+enum Failure {
+    /// The request cannot be.
+    Refused(String),
+    /// This host failed.
+    Failed(String),
+}
+
+fn failed<E: std::fmt::Display>(what: &str) -> impl Fn(E) -> Failure {
+    move |error| Failure::Failed(format!("cannot {what}: {error}"))
+}
+
+/// Takes the report pipe off standard output. Standard input, the locked directory, stays where it
+/// is: it is the lock, and nothing reads it.
+fn take_streams() -> io::Result<File> {
+    let run = child::duplicate(io::stdin())?;
+    if !dirs::is(
+        &nix::sys::stat::fstat(&run)?,
+        nix::sys::stat::SFlag::S_IFDIR,
+    ) {
+        return Err(io::Error::from_raw_os_error(libc::ENOTDIR));
+    }
+    let report = child::duplicate(io::stdout())?;
+    let null = child::null()?;
+    nix::unistd::dup2_stdout(&null)?;
+    nix::unistd::dup2_stderr(&null)?;
+    Ok(report.into())
+}
+
+fn start(dir: &Path, report: &mut File) -> Result<Supervision, Failure> {
+    nix::unistd::setsid().map_err(failed("make a session"))?;
+    nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(0o022));
+    std::env::set_current_dir("/").map_err(failed("leave the current directory"))?;
+    let _a_name_only = prctl::set_name(c"longshore-shim");
+    prctl::set_child_subreaper(true).map_err(failed("become a subreaper"))?;
+    SigSet::all()
+        .thread_block()
+        .map_err(failed("block signals"))?;
+    let mut children = SigSet::empty();
+    children.add(Signal::SIGCHLD);
+    let signals = SignalFd::with_flags(&children, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)
+        .map_err(failed("watch for ended children"))?;
+
+    let path = dir.join(record::CONTAINER);
+    let record = match longshore_checkpoint::read::<ContainerRecord>(&path) {
+        Ok(Loaded::Record(record)) => record,
+        Ok(other) => {
+            let text = format!("the record {} cannot be used: {other:?}", path.display());
+            return Err(Failure::Failed(text));
+        }
+        Err(error) => return Err(failed("read the container's record")(error)),
+    };
+    let spec = &record.spec;
+    // Without the shims' cgroup the shim stays in the daemon's: worse, but no reason to fail.
+    let _reported_by_the_agent = cgroup::join(&spec.cgroups.shims);
+    let sandbox = dirs::open(&spec.sandbox_base)
+        .and_then(|base| dirs::ensure_below(base, &spec.sandbox, 0o750))
+        .map_err(failed("open the sandbox"))?;
+    let log = |name| {
+        let dir = child::duplicate(&sandbox)?;
+        LogFile::open(dir, name, spec.user.as_ref(), spec.logs)
+    };
+    let logs = [
+        log("stdout").map_err(failed("open the sandbox's stdout"))?,
+        log("stderr").map_err(failed("open the sandbox's stderr"))?,
+    ];
+    let own = i32::try_from(std::process::id()).map_err(failed("read the own pid"))?;
+    let shim = ProcessId::of(own).map_err(failed("read the own start time"))?;
+
+    let pipe = || child::pipe().map_err(failed("make a pipe"));
+    let (out_read, out_write) = pipe()?;
+    let (err_read, err_write) = pipe()?;
+    let (status_read, status_write) = pipe()?;
+    let (go_read, go_write) = pipe()?;
+    let null = child::null().map_err(failed("open /dev/null"))?;
+    let pid = match sys::fork_single_threaded().map_err(failed("fork"))? {
+        sys::Forked::Child => {
+            drop((out_read, err_read, status_read, go_write, signals));
+            Child {
+                spec,
+                sandbox: &sandbox,
+                shim: own,
+                null,
+                stdout: out_write,
+                stderr: err_write,
+                status: status_write.into(),
+                go: go_read.into(),
+            }
+            .run()
+        }
+        sys::Forked::Parent(pid) => pid,
+    };
+    drop((out_write, err_write, status_write, go_read, null));
+    let status = File::from(status_read);
+    let init = match let_go(dir, shim, pid, &status, go_write.into()) {
+        Ok(init) => init,
+        Err(failure) => {
+            let _already_gone = sys::kill(pid, libc::SIGKILL);
+            let _nothing_to_add = tree::end(&spec.cgroups);
+            return Err(failure);
+        }
+    };
+    let _agent_is_gone = write!(report, "ok {} {}", init.pid, init.start);
+    Ok(Supervision {
+        dir: dir.to_owned(),
+        cgroups: record.spec.cgroups,
+        init: pid,
+        signals,
+        streams: [out_read, err_read],
+        logs,
+        status,
+    })
+}
+
+/// Records the init, waits until it is ready and lets it execute its program.
+fn let_go(
+    dir: &Path,
+    shim: ProcessId,
+    pid: i32,
+    mut status: &File,
+    mut go: File,
+) -> Result<ProcessId, Failure> {
+    use std::io::Read as _;
+
+    let init = ProcessId::of(pid).map_err(failed("read the init's start time"))?;
+    let path = dir.join(record::RUN).join(record::PID);
+    Writer::new()
+        .write(&path, &PidRecord { shim, init }, Durability::Process)
+        .map_err(failed("record the init's pid"))?;
+    let mut first = [0];
+    let kind = match status.read(&mut first) {
+        Ok(1) => first[0],
+        Ok(_) => {
+            return Err(Failure::Failed(
+                "the init ended during its set-up".to_owned(),
+            ));
+        }
+        Err(error) => return Err(failed("read the init's state")(error)),
+    };
+    if kind != child::READY {
+        let text = read_text(status);
+        return Err(match kind {
+            child::REFUSED => Failure::Refused(text),
+            _ => Failure::Failed(text),
+        });
+    }
+    go.write_all(&[1]).map_err(failed("let the init go"))?;
+    Ok(init)
+}
+
+/// What the child says after the first byte of its message.
+fn read_text(status: &File) -> String {
+    use std::io::Read as _;
+
+    let mut text = Vec::new();
+    let _what_there_is = status.take(4096).read_to_end(&mut text);
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+/// Makes a descriptor not block.
+fn not_blocking(fd: &OwnedFd) -> io::Result<()> {
+    use nix::fcntl::{FcntlArg, OFlag, fcntl};
+
+    fcntl(fd.as_fd(), FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
+    Ok(())
+}

@@ -1,0 +1,300 @@
+//! The system calls that have no safe wrapper: the only `unsafe` of this crate's process side.
+
+#![expect(
+    unsafe_code,
+    reason = "fork, wait, pidfd and mount calls without a safe wrapper"
+)]
+
+use std::ffi::CStr;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+
+use tokio::io::Interest;
+use tokio::io::unix::{AsyncFd, AsyncFdRegisterError};
+
+/// On which side of a fork we are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Forked {
+    /// In the parent, with the child's pid.
+    Parent(i32),
+    /// In the child.
+    Child,
+}
+
+/// fork(2), for a process with a single thread.
+///
+/// # Errors
+/// EAGAIN and ENOMEM, also when the process has other threads (EDEADLK): the child of such a
+/// process may find any lock held for ever.
+pub(crate) fn fork_single_threaded() -> io::Result<Forked> {
+    let threads = std::fs::read_dir("/proc/self/task")?.count();
+    if threads != 1 {
+        return Err(io::Error::from_raw_os_error(libc::EDEADLK));
+    }
+    // SAFETY: with one thread the child is a complete copy: no lock is held by a thread that does
+    // not exist in it, so it may allocate and call what it likes.
+    match unsafe { libc::fork() } {
+        -1 => Err(io::Error::last_os_error()),
+        0 => Ok(Forked::Child),
+        pid => Ok(Forked::Parent(pid)),
+    }
+}
+
+/// Ends the process at once, without destructors or buffers: for the child of a fork.
+pub(crate) fn exit_now(code: i32) -> ! {
+    // SAFETY: _exit has no preconditions.
+    unsafe { libc::_exit(code) }
+}
+
+/// What waiting for children found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reaped {
+    /// A child has ended with this raw status.
+    Ended {
+        /// Its pid, free again.
+        pid: i32,
+        /// The raw wait(2) status.
+        status: i32,
+    },
+    /// There are children, none of which has ended.
+    NoneEnded,
+    /// There are no children.
+    NoChildren,
+}
+
+/// waitpid(2) for any child, raw: real-time signals in the status are kept.
+///
+/// # Errors
+/// None that a caller could handle; EINTR is retried.
+pub(crate) fn reap_any(block: bool) -> io::Result<Reaped> {
+    let flags = if block { 0 } else { libc::WNOHANG };
+    loop {
+        let mut status = 0;
+        // SAFETY: `status` is a valid place for an int.
+        match unsafe { libc::waitpid(-1, &raw mut status, flags | libc::__WALL) } {
+            -1 => {
+                let error = io::Error::last_os_error();
+                match error.raw_os_error() {
+                    Some(libc::EINTR) => {}
+                    Some(libc::ECHILD) => return Ok(Reaped::NoChildren),
+                    _ => return Err(error),
+                }
+            }
+            0 => return Ok(Reaped::NoneEnded),
+            pid => return Ok(Reaped::Ended { pid, status }),
+        }
+    }
+}
+
+/// Reaps the process behind a pidfd if it is our child and has ended; else does nothing.
+pub(crate) fn reap_pidfd(pidfd: BorrowedFd<'_>) {
+    let Ok(id) = libc::id_t::try_from(pidfd.as_raw_fd()) else {
+        return;
+    };
+    // SAFETY: a siginfo_t of zeroes is valid, and the kernel only writes it.
+    unsafe {
+        let mut info: libc::siginfo_t = std::mem::zeroed();
+        libc::waitid(
+            libc::P_PIDFD,
+            id,
+            &raw mut info,
+            libc::WEXITED | libc::WNOHANG,
+        );
+    }
+}
+
+/// A handle on a process that no other process can take over (Linux 5.3).
+///
+/// # Errors
+/// ESRCH when there is no such process (any more).
+pub(crate) fn pidfd_open(pid: i32) -> io::Result<OwnedFd> {
+    // SAFETY: plain integers.
+    owned(unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) })
+}
+
+/// Watches a pidfd, which becomes readable when its process ends; for the agent, on its runtime.
+///
+/// # Errors
+/// When the reactor is out of resources; gives the pidfd back.
+pub(crate) fn watch_end(pidfd: OwnedFd) -> Result<AsyncFd<OwnedFd>, (OwnedFd, io::Error)> {
+    // SAFETY: an OwnedFd stays the same open descriptor as long as it lives, and it lives in the
+    // AsyncFd.
+    unsafe { AsyncFd::register_with_interest(pidfd, Interest::READABLE) }
+        .map_err(AsyncFdRegisterError::into_parts)
+}
+
+/// Sends a signal to the process behind a pidfd.
+///
+/// # Errors
+/// ESRCH when it has ended, EINVAL for a number that is no signal, EPERM.
+pub(crate) fn pidfd_send_signal(pidfd: BorrowedFd<'_>, signal: i32) -> io::Result<()> {
+    // SAFETY: the descriptor is open for the call; a null siginfo means "as kill(2) does".
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_pidfd_send_signal,
+            pidfd.as_raw_fd(),
+            signal,
+            std::ptr::null::<libc::siginfo_t>(),
+            0,
+        )
+    };
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+/// kill(2) for one process.
+///
+/// # Errors
+/// ESRCH, EPERM, EINVAL.
+pub(crate) fn kill(pid: i32, signal: i32) -> io::Result<()> {
+    if pid <= 1 {
+        return Err(io::Error::from_raw_os_error(libc::EINVAL));
+    }
+    // SAFETY: plain integers.
+    if unsafe { libc::kill(pid, signal) } == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+/// Closes every descriptor from 3 on: for a program at its very start, which has opened none.
+pub(crate) fn close_inherited() {
+    // SAFETY: called before anything of ours has been opened, so that no owner is left with a
+    // closed descriptor.
+    unsafe {
+        libc::syscall(libc::SYS_close_range, 3u32, u32::MAX, 0u32);
+    }
+}
+
+/// Sets every signal back to its default disposition.
+pub(crate) fn default_dispositions() {
+    /// As large as a kernel's sigaction is on any architecture; zeroes are SIG_DFL.
+    const DEFAULT: [u64; 8] = [0; 8];
+    for signal in 1..=64 {
+        // SAFETY: SIG_DFL is no code of ours and the old action is not asked for. The raw call, since
+        // C libraries refuse the two signals that they use themselves and that may be inherited
+        // ignored; numbers that cannot be set are refused by the kernel.
+        unsafe {
+            libc::syscall(
+                libc::SYS_rt_sigaction,
+                signal,
+                DEFAULT.as_ptr(),
+                std::ptr::null_mut::<u64>(),
+                8usize,
+            );
+        }
+    }
+}
+
+/// Sets the nice value of this process to 0 where that is allowed.
+pub(crate) fn reset_nice() {
+    // SAFETY: plain integers.
+    unsafe {
+        libc::setpriority(libc::PRIO_PROCESS, 0, 0);
+    }
+}
+
+/// setrlimit(2) by number.
+///
+/// # Errors
+/// EPERM when a hard limit would be raised without the right, EINVAL when soft > hard.
+pub(crate) fn set_rlimit(resource: u32, soft: u64, hard: u64) -> io::Result<()> {
+    let limit = libc::rlimit64 {
+        rlim_cur: soft,
+        rlim_max: hard,
+    };
+    // SAFETY: `limit` lives for the call; the old limit is not asked for.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_prlimit64,
+            0,
+            resource,
+            &raw const limit,
+            std::ptr::null_mut::<libc::rlimit64>(),
+        )
+    };
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+/// A copy of the mount tree at `path`, attached nowhere (Linux 5.2). Mounts that are shared stay
+/// members of their peer groups.
+///
+/// # Errors
+/// What open_tree(2) says: EPERM without CAP_SYS_ADMIN, ENOENT, ELOOP.
+pub(crate) fn open_tree_clone(path: BorrowedFd<'_>) -> io::Result<OwnedFd> {
+    let flags = i64::from(libc::AT_EMPTY_PATH)
+        | i64::from(libc::AT_RECURSIVE)
+        | i64::from(libc::OPEN_TREE_CLONE)
+        | i64::from(libc::OPEN_TREE_CLOEXEC);
+    // SAFETY: the descriptor is open for the call and the path is the empty C string.
+    owned(unsafe { libc::syscall(libc::SYS_open_tree, path.as_raw_fd(), c"".as_ptr(), flags) })
+}
+
+/// Attaches a tree made by [`open_tree_clone`] over what `target` is.
+///
+/// # Errors
+/// What move_mount(2) says.
+pub(crate) fn move_mount(tree: BorrowedFd<'_>, target: BorrowedFd<'_>) -> io::Result<()> {
+    let empty: &CStr = c"";
+    // SAFETY: both descriptors are open for the call and both paths are the empty C string.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_move_mount,
+            tree.as_raw_fd(),
+            empty.as_ptr(),
+            target.as_raw_fd(),
+            empty.as_ptr(),
+            libc::MOVE_MOUNT_F_EMPTY_PATH | libc::MOVE_MOUNT_T_EMPTY_PATH,
+        )
+    };
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+/// Makes the top mount of a tree read-only (Linux 5.12).
+///
+/// # Errors
+/// What mount_setattr(2) says.
+pub(crate) fn set_read_only(tree: BorrowedFd<'_>) -> io::Result<()> {
+    let attributes = libc::mount_attr {
+        attr_set: libc::MOUNT_ATTR_RDONLY,
+        attr_clr: 0,
+        propagation: 0,
+        userns_fd: 0,
+    };
+    // SAFETY: `attributes` lives for the call and its size is given.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_mount_setattr,
+            tree.as_raw_fd(),
+            c"".as_ptr(),
+            libc::AT_EMPTY_PATH,
+            &raw const attributes,
+            size_of::<libc::mount_attr>(),
+        )
+    };
+    if result == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}
+
+fn owned(result: libc::c_long) -> io::Result<OwnedFd> {
+    match RawFd::try_from(result) {
+        // SAFETY: the kernel has just made this descriptor for us, nobody else owns it.
+        Ok(fd) if fd >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
