@@ -90,7 +90,7 @@ pub enum ManagerError {
         endpoint: String,
         /// Why.
         #[source]
-        source: longshore_csi_probe::ProbeError,
+        source: Box<longshore_csi_probe::ProbeError>,
     },
     /// A type, name, id or socket path that is not allowed.
     #[error("plugin {plugin:?} cannot be used")]
@@ -99,7 +99,7 @@ pub enum ManagerError {
         plugin: String,
         /// Why.
         #[source]
-        source: PathsError,
+        source: Box<PathsError>,
     },
     /// A setting outside its range.
     #[error("plugin {plugin:?}: {setting} is {value}: must be {expected}")]
@@ -133,14 +133,11 @@ pub enum ManagerError {
         /// A process of its tree.
         pid: u32,
     },
-    /// A directory of ours cannot be used.
-    #[error("cannot use {}", path.display())]
-    Io {
+    /// The state or runtime directory cannot be part of a launch request.
+    #[error("{} is not an absolute path in UTF-8: choose another directory", path.display())]
+    Directory {
         /// The path.
         path: PathBuf,
-        /// Why.
-        #[source]
-        source: std::io::Error,
     },
     /// The manager has been shut down.
     #[error("the CSI manager has been shut down")]

@@ -77,7 +77,7 @@ pub(crate) fn listens_on(host: &dyn HostView, root: u32) -> Vec<String> {
         }
     }
     let mut found = BTreeSet::new();
-    for pid in tree.first() {
+    if let Some(pid) = tree.first() {
         let ours = host
             .listeners(*pid)
             .into_iter()
@@ -89,7 +89,7 @@ pub(crate) fn listens_on(host: &dyn HostView, root: u32) -> Vec<String> {
 
 /// The launch hash that a container was started with, from the environment of its processes.
 pub(crate) fn launch_hash(host: &dyn HostView, root: u32) -> Option<String> {
-    let prefix = format!("{}=", "LONGSHORE_LAUNCH_HASH");
+    let prefix = format!("{}=", crate::launch::LAUNCH_HASH);
     host.tree(root).into_iter().find_map(|pid| {
         host.environment(pid).into_iter().find_map(|variable| {
             let value = variable.strip_prefix(prefix.as_bytes())?;

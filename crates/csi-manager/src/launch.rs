@@ -18,11 +18,10 @@ use longshore_mesos_api::v1::mount_propagation::Mode as Propagation;
 use longshore_mesos_api::v1::volume::source::{HostPath, Type as SourceType};
 use longshore_mesos_api::v1::volume::{Mode, Source};
 use longshore_mesos_api::v1::{
-    CommandInfo, ContainerId, ContainerInfo, CsiPluginContainerInfo, Environment,
-    MountPropagation, Volume, container_info,
+    CommandInfo, ContainerId, ContainerInfo, CsiPluginContainerInfo, Environment, MountPropagation,
+    Volume, container_info,
 };
 use prost::Message;
-use sha2::{Digest, Sha256};
 
 #[cfg(test)]
 mod tests;
@@ -34,6 +33,12 @@ pub(crate) const LAUNCH_HASH: &str = "LONGSHORE_LAUNCH_HASH";
 /// SHA-256 over the encoded request, without the hash itself.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 pub(crate) struct LaunchHash([u8; 32]);
+
+impl From<[u8; 32]> for LaunchHash {
+    fn from(bytes: [u8; 32]) -> Self {
+        Self(bytes)
+    }
+}
 
 impl std::fmt::Display for LaunchHash {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -74,17 +79,25 @@ pub(crate) fn launch_request(
         r#type: container_info::Type::Mesos.into(),
         ..ContainerInfo::default()
     });
-    let directory = Path::new(around.socket).parent().and_then(Path::to_str).unwrap_or("/");
+    let directory = Path::new(around.socket)
+        .parent()
+        .and_then(Path::to_str)
+        .unwrap_or("/");
     container.volumes.push(socket_volume(directory));
-    container.volumes.extend(around.mount_roots.iter().map(|root| mount_volume(root)));
+    container
+        .volumes
+        .extend(around.mount_roots.iter().map(|root| mount_volume(root)));
     let mut request = LaunchContainer {
-        container_id: ContainerId { value: around.id.to_owned(), parent: None },
+        container_id: ContainerId {
+            value: around.id.to_owned(),
+            parent: None,
+        },
         command: Some(command),
         resources: info.resources.clone(),
         container: Some(container),
         ..LaunchContainer::default()
     };
-    let hash = LaunchHash(Sha256::digest(request.encode_to_vec()).into());
+    let hash = LaunchHash::of(&request.encode_to_vec());
     if let Some(command) = &mut request.command {
         set_variable(command, LAUNCH_HASH, &hash.to_string());
     }
@@ -101,7 +114,9 @@ fn socket_volume(directory: &str) -> Volume {
 }
 
 fn mount_volume(root: &str) -> Volume {
-    let propagation = MountPropagation { mode: Some(Propagation::Bidirectional.into()) };
+    let propagation = MountPropagation {
+        mode: Some(Propagation::Bidirectional.into()),
+    };
     Volume {
         container_path: root.to_owned(),
         mode: Mode::Rw.into(),
@@ -120,17 +135,23 @@ fn mount_volume(root: &str) -> Volume {
 /// Replaces every variable of this name by one.
 fn set_variable(command: &mut CommandInfo, name: &str, value: &str) {
     remove_variable(command, name);
-    command.environment.get_or_insert_with(Environment::default).variables.push(Variable {
-        name: name.to_owned(),
-        value: Some(value.to_owned()),
-        r#type: Some(VariableType::Value.into()),
-        secret: None,
-    });
+    command
+        .environment
+        .get_or_insert_with(Environment::default)
+        .variables
+        .push(Variable {
+            name: name.to_owned(),
+            value: Some(value.to_owned()),
+            r#type: Some(VariableType::Value.into()),
+            secret: None,
+        });
 }
 
 fn remove_variable(command: &mut CommandInfo, name: &str) {
     if let Some(environment) = &mut command.environment {
-        environment.variables.retain(|variable| variable.name != name);
+        environment
+            .variables
+            .retain(|variable| variable.name != name);
     }
 }
 

@@ -1,28 +1,100 @@
-//! The handle.
+//! The handle, and the tasks behind it.
+//!
+//! ```text
+//!   CsiManager --commands--> one task a plugin --> one daemon a container --> agent
+//!        |                        ^   |
+//!        |   recovery ------------+   +--> board --> status (watch), endpoints (watch)
+//!        |   (once, at the start)                |
+//!        +-- pids, mounts, history writer <------+
+//! ```
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::btree_map::Entry;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use longshore_paths::Service;
-use tokio::sync::watch;
-use tokio::time::Instant;
+use longshore_checkpoint::{AnyRecord, Durability};
+use longshore_paths::{ContainerId, Service};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
+use crate::board::PluginBoard;
 use crate::config::PluginConfig;
 use crate::error::ManagerError;
 use crate::options::ManagerOptions;
-use crate::status::{EndpointState, ManagerStatus, ReadyEndpoint};
+use crate::plan::{Kind, Places, Plan, plan_all};
+use crate::plugin::{Command, PluginTask, history_path, ids, planned};
+use crate::recovery::{self, Findings};
+use crate::shared::{Shared, blocking};
+use crate::status::{EndpointState, ManagerStatus, ReadyEndpoint, Stray};
+use crate::wants::Wants;
 
-/// Keeps CSI plugins running and hands out their endpoints. Clones are handles of one manager.
+/// Commands that wait for a plugin's task.
+const COMMANDS: usize = 8;
+
+/// How long transitions are gathered before they are written.
+const SAVE_GATHER: Duration = Duration::from_millis(200);
+
+/// How long a shutdown waits for the tasks.
+const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(10);
+
+/// Keeps CSI plugins running and hands out their endpoints. Clones are handles of one manager;
+/// when the last one is dropped supervision ends and the containers keep running.
 #[derive(Clone, Debug)]
 pub struct CsiManager {
-    plugins: Arc<Mutex<BTreeMap<String, Slot>>>,
-    status: watch::Sender<Arc<ManagerStatus>>,
+    inner: Arc<Inner>,
 }
 
-type Slot = BTreeMap<Service, watch::Sender<EndpointState>>;
+#[derive(Debug)]
+struct Inner {
+    shared: Arc<Shared>,
+    plugins: Arc<Plugins>,
+    tasks: TaskTracker,
+    stop: CancellationToken,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+/// The plugins' handles. The lock is never held across an await.
+#[derive(Debug, Default)]
+struct Plugins(Mutex<Table>);
+
+#[derive(Debug, Default)]
+struct Table {
+    by_name: BTreeMap<String, Handle>,
+    closed: bool,
+    /// Counts handles, so that a task that ends removes its own and no later one.
+    made: u64,
+}
+
+#[derive(Debug)]
+struct Handle {
+    made: u64,
+    board: Arc<PluginBoard>,
+    wants: Arc<Wants>,
+    commands: mpsc::Sender<Box<Command>>,
+    plan: Arc<Plan>,
+    /// Taken by recovery, or at once by a plugin that comes later.
+    found: Option<oneshot::Sender<Findings>>,
+    /// It is not in the configuration any more.
+    leaving: bool,
+}
+
+impl Plugins {
+    fn lock(&self) -> MutexGuard<'_, Table> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 impl CsiManager {
-    /// Checks the configuration, spawns the manager and begins recovery. Needs a tokio runtime.
+    /// Checks the configuration, spawns the manager and begins recovery. Needs a tokio runtime
+    /// with I/O and time.
     ///
     /// # Errors
     /// A configuration that cannot work; nothing has been done then.
@@ -30,29 +102,100 @@ impl CsiManager {
         options: ManagerOptions,
         plugins: Vec<PluginConfig>,
     ) -> Result<Self, ManagerError> {
-        let _ = options;
-        let manager = Self {
-            plugins: Arc::default(),
-            status: watch::Sender::new(Arc::default()),
+        let places = Places {
+            state: options.state.clone(),
+            runtime: options.runtime.clone(),
+            instance: options.instance.clone(),
         };
-        manager.take(plugins)?;
+        for path in [places.state.path(), places.runtime.path()] {
+            if path.to_str().is_none() || !path.is_absolute() {
+                return Err(ManagerError::Directory {
+                    path: path.to_owned(),
+                });
+            }
+        }
+        let plans = plan_all(plugins, &places)?;
+        let manager = Self {
+            inner: Arc::new(Inner {
+                shared: Arc::new(Shared::new(options, places)),
+                plugins: Arc::default(),
+                tasks: TaskTracker::new(),
+                stop: CancellationToken::new(),
+            }),
+        };
+        for plan in plans.into_values() {
+            manager.add(plan, None);
+        }
+        let shared = &manager.inner.shared;
+        let (pids, mounts, saves) = (Arc::clone(shared), Arc::clone(shared), Arc::clone(shared));
+        let plugins = Arc::clone(&manager.inner.plugins);
+        manager.run(async move { pids.serve_pids().await });
+        manager.run(async move { mounts.serve_mounts().await });
+        manager.run(async move { keep_saving(&saves, &plugins).await });
+        let weak = Arc::downgrade(&manager.inner);
+        manager.run(Box::pin(recover(
+            weak,
+            Arc::clone(shared),
+            Arc::clone(&manager.inner.plugins),
+        )));
         Ok(manager)
     }
 
-    fn take(&self, plugins: Vec<PluginConfig>) -> Result<(), ManagerError> {
-        let mut slots = self.plugins.lock().unwrap_or_else(PoisonError::into_inner);
-        slots.clear();
-        for plugin in plugins {
-            let services = plugin
-                .services
-                .iter()
-                .map(|s| (*s, watch::Sender::default()))
-                .collect();
-            if slots.insert(plugin.name.clone(), services).is_some() {
-                return Err(ManagerError::DuplicateName { name: plugin.name });
+    fn run(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let stop = self.inner.stop.clone();
+        self.inner.tasks.spawn(async move {
+            stop.run_until_cancelled(task).await;
+        });
+    }
+
+    /// Makes a plugin's handle and task; `found` is `None` when recovery will tell.
+    fn add(&self, plan: Arc<Plan>, found: Option<Findings>) {
+        let shared = &self.inner.shared;
+        let managed = matches!(plan.kind, Kind::Managed(_));
+        let board = Arc::new(PluginBoard::new(Arc::clone(&shared.board), &plan, managed));
+        let wants = Arc::new(Wants::new(shared.eager));
+        let (commands, inbox) = mpsc::channel(COMMANDS);
+        let (tell, told) = oneshot::channel();
+        let task = PluginTask::new(
+            Arc::clone(shared),
+            Arc::clone(&board),
+            Arc::clone(&wants),
+            Arc::clone(&plan),
+        );
+        let name = plan.name().to_owned();
+        let made = {
+            let mut table = self.inner.plugins.lock();
+            table.made += 1;
+            let found = match found {
+                Some(found) => {
+                    // The receiver is right here.
+                    drop(tell.send(found));
+                    None
+                }
+                None => Some(tell),
+            };
+            let made = table.made;
+            let handle = Handle {
+                made,
+                board,
+                wants,
+                commands,
+                plan,
+                found,
+                leaving: false,
+            };
+            table.by_name.insert(name.clone(), handle);
+            made
+        };
+        let plugins = Arc::clone(&self.inner.plugins);
+        self.run(async move {
+            task.run(told, inbox).await;
+            if let Entry::Occupied(entry) = plugins.lock().by_name.entry(name)
+                && entry.get().made == made
+            {
+                entry.remove();
             }
-        }
-        Ok(())
+        });
     }
 
     /// The endpoint of a service, now and whenever it changes; starts the plugin when nobody has
@@ -65,24 +208,22 @@ impl CsiManager {
         name: &str,
         service: Service,
     ) -> Result<watch::Receiver<EndpointState>, ManagerError> {
-        let slots = self.plugins.lock().unwrap_or_else(PoisonError::into_inner);
-        let slot = slots.get(name).ok_or_else(|| ManagerError::UnknownPlugin {
-            name: name.to_owned(),
-            configured: slots.keys().cloned().collect::<Vec<_>>().join(", "),
+        let table = self.inner.plugins.lock();
+        let handle = table.find(name)?;
+        let endpoint = handle.board.endpoint(service);
+        let endpoint = endpoint.ok_or_else(|| ManagerError::ServiceNotOffered {
+            plugin: name.to_owned(),
+            service,
         })?;
-        let endpoint = slot
-            .get(&service)
-            .ok_or_else(|| ManagerError::ServiceNotOffered {
-                plugin: name.to_owned(),
-                service,
-            })?;
-        Ok(endpoint.subscribe())
+        handle.wants.want(service);
+        Ok(endpoint)
     }
 
     /// The current endpoint of a service, or the next good one.
     ///
     /// # Errors
-    /// As [`endpoint`](Self::endpoint), and [`ManagerError::NotReady`] with the reason at `deadline`.
+    /// As [`endpoint`](Self::endpoint); [`ManagerError::NotReady`] with the reason at `deadline`;
+    /// [`ManagerError::Closed`] when the plugin leaves the configuration meanwhile.
     pub async fn wait_endpoint(
         &self,
         name: &str,
@@ -106,17 +247,33 @@ impl CsiManager {
     /// The status of everything, always answered from memory.
     #[must_use]
     pub fn status(&self) -> watch::Receiver<Arc<ManagerStatus>> {
-        self.status.subscribe()
+        self.inner.shared.board.subscribe()
     }
 
-    /// Puts another configuration in force. Plugins that did not change are not touched; one that
-    /// changed or left while something is mounted below its mount root is kept and reported until
-    /// the mount is gone, or until `restart` or `stop` with `force`.
+    /// Puts another configuration in force; what follows from it goes on after this returns.
+    /// Plugins that did not change are not touched; one that changed or left while something is
+    /// mounted below its mount root is kept and reported until the mount is gone, or until
+    /// [`restart`](Self::restart) or [`stop`](Self::stop) with `force`.
     ///
     /// # Errors
-    /// A configuration that cannot work: the old one stays in force.
+    /// A configuration that cannot work: the old one stays in force, whole.
     pub async fn apply(&self, plugins: Vec<PluginConfig>) -> Result<(), ManagerError> {
-        self.take(plugins)
+        let plans = plan_all(plugins, &self.inner.shared.places)?;
+        let (new, commands) = {
+            let mut table = self.inner.plugins.lock();
+            table.check(&plans)?;
+            table.change(plans)
+        };
+        for plan in new {
+            self.add(plan, Some(Findings::Look));
+        }
+        for (sender, command) in commands {
+            sender
+                .send(command)
+                .await
+                .map_err(|_| ManagerError::Closed)?;
+        }
+        Ok(())
     }
 
     /// Restarts a plugin's containers at once; `reset` forgets its failures and lets it speak
@@ -126,18 +283,18 @@ impl CsiManager {
     /// # Errors
     /// [`ManagerError::UnknownPlugin`], [`ManagerError::HoldsFuse`] without `force`.
     pub async fn restart(&self, name: &str, reset: bool, force: bool) -> Result<(), ManagerError> {
-        let _ = (reset, force);
-        self.start(name).await
+        self.ask(name, |done| Command::Restart { reset, force, done })
+            .await?
     }
 
     /// Stops a plugin's containers; they stay stopped until [`start`](Self::start), or until the
-    /// supervisor starts anew. Returns when they are down.
+    /// supervisor starts anew. Returns when they are down. `force` as for
+    /// [`restart`](Self::restart).
     ///
     /// # Errors
     /// As [`restart`](Self::restart).
     pub async fn stop(&self, name: &str, force: bool) -> Result<(), ManagerError> {
-        let _ = force;
-        self.start(name).await
+        self.ask(name, |done| Command::Stop { force, done }).await?
     }
 
     /// Starts a plugin that was stopped, or that nobody asked for yet.
@@ -145,27 +302,271 @@ impl CsiManager {
     /// # Errors
     /// [`ManagerError::UnknownPlugin`].
     pub async fn start(&self, name: &str) -> Result<(), ManagerError> {
-        let slots = self.plugins.lock().unwrap_or_else(PoisonError::into_inner);
-        if slots.contains_key(name) {
-            return Ok(());
-        }
-        Err(ManagerError::UnknownPlugin {
-            name: name.to_owned(),
-            configured: slots.keys().cloned().collect::<Vec<_>>().join(", "),
-        })
+        self.ask(name, |done| Command::Start { done }).await
     }
 
-    /// Ends supervision and leaves the containers running.
+    async fn ask<T>(
+        &self,
+        name: &str,
+        command: impl FnOnce(oneshot::Sender<T>) -> Command,
+    ) -> Result<T, ManagerError> {
+        let commands = self.inner.plugins.lock().find(name)?.commands.clone();
+        let (done, answer) = oneshot::channel();
+        let sent = commands.send(Box::new(command(done))).await;
+        sent.map_err(|_| ManagerError::Closed)?;
+        answer.await.map_err(|_| ManagerError::Closed)
+    }
+
+    /// Ends supervision and leaves the containers running. Histories are written first.
     pub async fn shutdown(&self) {
-        self.plugins
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clear();
+        self.inner.plugins.lock().closed = true;
+        self.inner.stop.cancel();
+        self.inner.tasks.close();
+        let _ = tokio::time::timeout(SHUTDOWN_DEADLINE, self.inner.tasks.wait()).await;
+        save(&self.inner.shared, &self.inner.plugins).await;
+        self.inner.plugins.lock().by_name.clear();
     }
 
-    /// Stops every managed container, with its grace, then ends supervision. For programs whose
+    /// Stops every managed container with its grace, then ends supervision. For programs whose
     /// plugins must not outlive them (the demo, `csi run`).
     pub async fn stop_all(&self) {
+        let names: Vec<String> = self.inner.plugins.lock().by_name.keys().cloned().collect();
+        let mut jobs = tokio::task::JoinSet::new();
+        for name in names {
+            let manager = self.clone();
+            jobs.spawn(async move {
+                if let Err(error) = manager.stop(&name, true).await {
+                    tracing::warn!(plugin = name, %error, "not stopped");
+                }
+            });
+        }
+        jobs.join_all().await;
         self.shutdown().await;
+    }
+}
+
+impl Table {
+    fn find(&self, name: &str) -> Result<&Handle, ManagerError> {
+        if self.closed {
+            return Err(ManagerError::Closed);
+        }
+        self.by_name
+            .get(name)
+            .ok_or_else(|| ManagerError::UnknownPlugin {
+                name: name.to_owned(),
+                configured: self.by_name.keys().cloned().collect::<Vec<_>>().join(", "),
+            })
+    }
+
+    /// A plugin that is on its way out still has its ids.
+    fn check(&self, plans: &BTreeMap<String, Arc<Plan>>) -> Result<(), ManagerError> {
+        if self.closed {
+            return Err(ManagerError::Closed);
+        }
+        let mut taken: BTreeMap<ContainerId, &str> = BTreeMap::new();
+        for (name, handle) in self
+            .by_name
+            .iter()
+            .filter(|(name, _)| !plans.contains_key(*name))
+        {
+            taken.extend(ids(&handle.plan).into_iter().map(|id| (id, name.as_str())));
+        }
+        for plan in plans.values() {
+            for id in ids(plan) {
+                if let Some(first) = taken.get(&id) {
+                    return Err(ManagerError::DuplicateContainer {
+                        first: (*first).to_owned(),
+                        second: plan.name().to_owned(),
+                        id: id.to_string(),
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What is new, and what the others are to be told.
+    #[expect(
+        clippy::type_complexity,
+        reason = "used once, two lines below its name"
+    )]
+    fn change(
+        &mut self,
+        mut plans: BTreeMap<String, Arc<Plan>>,
+    ) -> (
+        Vec<Arc<Plan>>,
+        Vec<(mpsc::Sender<Box<Command>>, Box<Command>)>,
+    ) {
+        let mut commands = Vec::new();
+        for (name, handle) in &mut self.by_name {
+            let command = match plans.remove(name) {
+                None if handle.leaving => continue,
+                None => {
+                    handle.leaving = true;
+                    Command::Remove
+                }
+                Some(plan) if !handle.leaving && plan.config == handle.plan.config => continue,
+                Some(plan) => {
+                    handle.leaving = false;
+                    handle.plan = Arc::clone(&plan);
+                    Command::Change(plan)
+                }
+            };
+            commands.push((handle.commands.clone(), Box::new(command)));
+        }
+        (plans.into_values().collect(), commands)
+    }
+}
+
+/// Recovery of everything, once.
+async fn recover(inner: std::sync::Weak<Inner>, shared: Arc<Shared>, plugins: Arc<Plugins>) {
+    let running = Box::pin(recovery::running(&shared)).await;
+    let plans: Vec<Arc<Plan>> = {
+        let table = plugins.lock();
+        table
+            .by_name
+            .values()
+            .filter(|h| h.found.is_some())
+            .map(|h| Arc::clone(&h.plan))
+            .collect()
+    };
+    let mut all_planned = BTreeMap::new();
+    for plan in &plans {
+        let planned = Box::pin(planned(&shared, plan)).await;
+        all_planned.insert(
+            (plan.ty.to_string(), plan.plugin_name.to_string()),
+            (Arc::clone(plan), planned),
+        );
+    }
+    let mounts = shared.mount_points().await;
+    let this = Arc::clone(&shared);
+    let judged = blocking(move || {
+        let disk = recovery::read_disk(&this);
+        let mut strays = disk.strays;
+        let mut found: Vec<(Arc<Plan>, Findings)> = Vec::new();
+        let mut left = Vec::new();
+        let mut known: Vec<String> = Vec::new();
+        for plugin in disk.plugins {
+            known.extend(plugin.container_ids());
+            let key = (plugin.ty.to_string(), plugin.name.to_string());
+            match all_planned.remove(&key) {
+                Some((plan, planned)) => {
+                    known.extend(planned.iter().map(|planned| planned.id.value().to_owned()));
+                    let mounted = recovery::is_mounted(&this, &plan, mounts.as_ref());
+                    let findings = recovery::judge(&this, &plugin, &planned, &running, mounted);
+                    found.push((plan, findings));
+                }
+                None => left.push(plugin),
+            }
+        }
+        // Plugins that have no directory yet.
+        for (plan, planned) in all_planned.into_values() {
+            known.extend(planned.iter().map(|planned| planned.id.value().to_owned()));
+            let empty = recovery::PluginOnDisk::empty(&plan);
+            let mounted = recovery::is_mounted(&this, &plan, mounts.as_ref());
+            let findings = recovery::judge(&this, &empty, &planned, &running, mounted);
+            found.push((plan, findings));
+        }
+        let known: std::collections::BTreeSet<String> = known.into_iter().collect();
+        strays.extend(recovery::unclaimed(&running, |id| known.contains(id)));
+        let left = recovery::left_over(&this, left, &running, mounts.as_ref(), &mut strays);
+        (found, left, strays)
+    });
+    let (found, left, strays) = match judged.await {
+        Ok(judged) => judged,
+        Err(failure) => {
+            tracing::error!(failure.message, "recovery");
+            return;
+        }
+    };
+    for (plan, findings) in found {
+        let tell = {
+            let mut table = plugins.lock();
+            table
+                .by_name
+                .get_mut(plan.name())
+                .and_then(|handle| handle.found.take())
+        };
+        if let Some(tell) = tell {
+            // A task that is gone was shut down.
+            drop(tell.send(findings));
+        }
+    }
+    adopt_left_over(&inner, left).await;
+    publish_recovered(&shared, strays);
+}
+
+/// Plugins that left the configuration while we were away: a task each, and its removal at once.
+async fn adopt_left_over(inner: &std::sync::Weak<Inner>, left: Vec<(Arc<Plan>, Findings)>) {
+    for (plan, findings) in left {
+        let Some(inner) = inner.upgrade() else { return };
+        let manager = CsiManager { inner };
+        let name = plan.name().to_owned();
+        if manager.inner.plugins.lock().by_name.contains_key(&name) {
+            tracing::warn!(
+                plugin = name,
+                "an older plugin of this name was left behind"
+            );
+            continue;
+        }
+        manager.add(plan, Some(findings));
+        let commands = {
+            let mut table = manager.inner.plugins.lock();
+            table.by_name.get_mut(&name).map(|handle| {
+                handle.leaving = true;
+                handle.commands.clone()
+            })
+        };
+        if let Some(commands) = commands {
+            drop(commands.send(Box::new(Command::Remove)).await);
+        }
+    }
+}
+
+fn publish_recovered(shared: &Shared, strays: Vec<Stray>) {
+    for stray in &strays {
+        tracing::warn!(what = stray.what, reason = stray.reason, "left alone");
+    }
+    shared.board.update(|status| {
+        status.recovered = true;
+        status.strays = strays;
+    });
+}
+
+async fn keep_saving(shared: &Arc<Shared>, plugins: &Plugins) {
+    loop {
+        shared.board.save.notified().await;
+        sleep(SAVE_GATHER).await;
+        save(shared, plugins).await;
+    }
+}
+
+/// Writes the histories that changed, all at once.
+async fn save(shared: &Arc<Shared>, plugins: &Plugins) {
+    let names = shared.board.take_dirty();
+    let records: Vec<_> = {
+        let table = plugins.lock();
+        let handles = names
+            .iter()
+            .filter_map(|name| table.by_name.get_key_value(name));
+        handles
+            .map(|(name, handle)| (history_path(shared, name), handle.board.history()))
+            .collect()
+    };
+    if records.is_empty() {
+        return;
+    }
+    let this = Arc::clone(shared);
+    let written = blocking(move || {
+        let batch: Vec<_> = records
+            .iter()
+            .map(|(path, record)| (path, record as &dyn AnyRecord))
+            .collect();
+        this.writer.write_batch(&batch, Durability::Process)
+    });
+    match written.await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => tracing::warn!(%error, "history not written"),
+        Err(failure) => tracing::warn!(failure.message, "history not written"),
     }
 }

@@ -36,7 +36,11 @@ pub(crate) enum SocketError {
         source: io::Error,
     },
     #[error("{} is {found}, expected {expected}: remove it", path.display())]
-    Planted { path: PathBuf, found: String, expected: String },
+    Planted {
+        path: PathBuf,
+        found: String,
+        expected: String,
+    },
     #[error("the user {user:?} of the container does not exist")]
     NoUser { user: String },
 }
@@ -53,13 +57,24 @@ impl Owner {
     /// user database, so it blocks.
     pub(crate) fn of(user: Option<&str>) -> Result<Self, SocketError> {
         let Some(user) = user.filter(|user| !user.is_empty()) else {
-            return Ok(Self { uid: geteuid(), gid: None });
+            return Ok(Self {
+                uid: geteuid(),
+                gid: None,
+            });
         };
         let found = nix::unistd::User::from_name(user).ok().flatten();
         match (found, user.parse::<u32>()) {
-            (Some(found), _) => Ok(Self { uid: found.uid, gid: Some(found.gid) }),
-            (None, Ok(number)) => Ok(Self { uid: Uid::from_raw(number), gid: None }),
-            (None, Err(_)) => Err(SocketError::NoUser { user: user.to_owned() }),
+            (Some(found), _) => Ok(Self {
+                uid: found.uid,
+                gid: Some(found.gid),
+            }),
+            (None, Ok(number)) => Ok(Self {
+                uid: Uid::from_raw(number),
+                gid: None,
+            }),
+            (None, Err(_)) => Err(SocketError::NoUser {
+                user: user.to_owned(),
+            }),
         }
     }
 }
@@ -74,7 +89,15 @@ pub(crate) struct SocketDir {
 
 impl SocketDir {
     pub(crate) fn new(runtime: &RuntimeDir, short: &str, owner: Owner) -> Self {
-        Self { runtime: runtime.clone(), short: short.to_owned(), owner }
+        Self {
+            runtime: runtime.clone(),
+            short: short.to_owned(),
+            owner,
+        }
+    }
+
+    pub(crate) fn uid(&self) -> u32 {
+        self.owner.uid.as_raw()
     }
 
     pub(crate) fn path(&self) -> PathBuf {
@@ -89,12 +112,16 @@ impl SocketDir {
     /// A path that is too long leaves nothing behind.
     pub(crate) fn prepare(&self) -> Result<(), SocketError> {
         check_socket_path(&self.socket())?;
-        let parent = self.parent(true)?.ok_or_else(|| self.io("create", Errno::ENOENT))?;
+        let parent = self
+            .parent(true)?
+            .ok_or_else(|| self.io("create", Errno::ENOENT))?;
         match mkdirat(&parent, self.short.as_str(), Mode::S_IRWXU) {
             Ok(()) | Err(Errno::EEXIST) => {}
             Err(error) => return Err(self.io("create", error)),
         }
-        let dir = self.open(&parent)?.ok_or_else(|| self.io("open", Errno::ENOENT))?;
+        let dir = self
+            .open(&parent)?
+            .ok_or_else(|| self.io("open", Errno::ENOENT))?;
         self.adopt(&dir)?;
         self.verify(&dir)?;
         self.unlink_socket(&dir)
@@ -102,15 +129,23 @@ impl SocketDir {
 
     /// Before a use: true when the directory is there and is what it must be.
     pub(crate) fn check(&self) -> Result<bool, SocketError> {
-        let Some(parent) = self.parent(false)? else { return Ok(false) };
-        let Some(dir) = self.open(&parent)? else { return Ok(false) };
+        let Some(parent) = self.parent(false)? else {
+            return Ok(false);
+        };
+        let Some(dir) = self.open(&parent)? else {
+            return Ok(false);
+        };
         self.verify(&dir).map(|()| true)
     }
 
     /// After a stop: no socket is left.
     pub(crate) fn remove_socket(&self) -> Result<(), SocketError> {
-        let Some(parent) = self.parent(false)? else { return Ok(()) };
-        let Some(dir) = self.open(&parent)? else { return Ok(()) };
+        let Some(parent) = self.parent(false)? else {
+            return Ok(());
+        };
+        let Some(dir) = self.open(&parent)? else {
+            return Ok(());
+        };
         self.verify(&dir)?;
         self.unlink_socket(&dir)
     }
@@ -118,8 +153,12 @@ impl SocketDir {
     /// The plugin is gone for good: so is its directory, with what it left there. A directory
     /// inside that is not empty (a mount may be there) is left, and an error.
     pub(crate) fn remove(&self) -> Result<(), SocketError> {
-        let Some(parent) = self.parent(false)? else { return Ok(()) };
-        let Some(dir) = self.open(&parent)? else { return Ok(()) };
+        let Some(parent) = self.parent(false)? else {
+            return Ok(());
+        };
+        let Some(dir) = self.open(&parent)? else {
+            return Ok(());
+        };
         self.verify(&dir)?;
         let mut list = Dir::from_fd(dir).map_err(|error| self.io("list", error))?;
         let mut names = Vec::new();
@@ -152,7 +191,11 @@ impl SocketDir {
         let parent = path.parent().unwrap_or(Path::new("/"));
         let root = self.runtime.path();
         // A plugin of another user must get through to its directory.
-        let others = if geteuid().is_root() { Mode::S_IXGRP | Mode::S_IXOTH } else { Mode::empty() };
+        let others = if geteuid().is_root() {
+            Mode::S_IXGRP | Mode::S_IXOTH
+        } else {
+            Mode::empty()
+        };
         let mode = Mode::S_IRWXU | others;
         if create {
             let mut builder = std::fs::DirBuilder::new();
@@ -186,9 +229,11 @@ impl SocketDir {
                 Ok(Some(dir))
             }
             Err(Errno::ENOENT) if !create => Ok(None),
-            Err(Errno::ELOOP | Errno::ENOTDIR) => {
-                Err(planted(parent, "no directory".to_owned(), "a directory of ours".to_owned()))
-            }
+            Err(Errno::ELOOP | Errno::ENOTDIR) => Err(planted(
+                parent,
+                "no directory".to_owned(),
+                "a directory of ours".to_owned(),
+            )),
             Err(error) => Err(io_at("open", parent, error.into())),
         }
     }
@@ -198,9 +243,11 @@ impl SocketDir {
         match openat(parent, self.short.as_str(), flags, Mode::empty()) {
             Ok(dir) => Ok(Some(dir)),
             Err(Errno::ENOENT) => Ok(None),
-            Err(Errno::ELOOP | Errno::ENOTDIR) => {
-                Err(planted(&self.path(), "no directory".to_owned(), self.expected()))
-            }
+            Err(Errno::ELOOP | Errno::ENOTDIR) => Err(planted(
+                &self.path(),
+                "no directory".to_owned(),
+                self.expected(),
+            )),
             Err(error) => Err(self.io("open", error)),
         }
     }
@@ -213,7 +260,9 @@ impl SocketDir {
         if !ours || self.owner.uid == geteuid() || found.st_nlink > 2 {
             return Ok(());
         }
-        let copy = dir.try_clone().map_err(|source| io_at("open", &self.path(), source))?;
+        let copy = dir
+            .try_clone()
+            .map_err(|source| io_at("open", &self.path(), source))?;
         let mut list = Dir::from_fd(copy).map_err(|error| self.io("list", error))?;
         let named = |name: &CStr| name != c"." && name != c"..";
         if list.iter().flatten().any(|entry| named(entry.file_name())) {
@@ -263,16 +312,32 @@ fn only_ours(path: &Path, found: &FileStat) -> Result<(), SocketError> {
         return Ok(());
     }
     let kind = SFlag::from_bits_truncate(found.st_mode) & SFlag::S_IFMT;
-    let what = if kind == SFlag::S_IFDIR { "a directory" } else { "something" };
+    let what = if kind == SFlag::S_IFDIR {
+        "a directory"
+    } else {
+        "something"
+    };
     let mode = found.st_mode & 0o7777;
     let words = format!("{what} of uid {} with mode {mode:o}", found.st_uid);
-    Err(planted(path, words, format!("only writable for uid {}", geteuid())))
+    Err(planted(
+        path,
+        words,
+        format!("only writable for uid {}", geteuid()),
+    ))
 }
 
 fn planted(path: &Path, found: String, expected: String) -> SocketError {
-    SocketError::Planted { path: path.to_owned(), found, expected }
+    SocketError::Planted {
+        path: path.to_owned(),
+        found,
+        expected,
+    }
 }
 
 fn io_at(what: &'static str, path: &Path, source: io::Error) -> SocketError {
-    SocketError::Io { what, path: path.to_owned(), source }
+    SocketError::Io {
+        what,
+        path: path.to_owned(),
+        source,
+    }
 }

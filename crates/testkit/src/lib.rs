@@ -9,4 +9,5 @@
 //!   passed over in silence.
 
 pub mod csi;
+pub mod interop;
 pub mod peers;

@@ -1,7 +1,7 @@
 //! The HTTP front: from bytes on a socket to a [`ContainerService`](crate::service::ContainerService) and back.
 //!
 //! ```text
-//!  server (listeners) -> connection -> dispatch -> negotiate, decode, validate   (pure but for the reading)
+//!  listeners -> server -> connection -> dispatch -> negotiate, decode, validate   (pure but for the reading)
 //!                                               -> ContainerService -> answer
 //! ```
 //!
@@ -16,6 +16,7 @@ mod connection;
 mod decode;
 mod dispatch;
 mod error;
+mod listeners;
 mod negotiate;
 mod options;
 mod refusal;
@@ -26,5 +27,6 @@ mod unix;
 mod validate;
 
 pub use error::HttpError;
+pub use listeners::Listeners;
 pub use options::HttpLimits;
-pub use server::{HttpServer, Listeners};
+pub use server::HttpServer;

@@ -1,4 +1,4 @@
-//! The listeners and their life.
+//! The life of the served API.
 //!
 //! ```text
 //!  Listeners::bind ----> (containers are recovered) ----> HttpServer::start ----> shutdown
@@ -11,44 +11,23 @@
 
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use nix::sys::socket::{setsockopt, sockopt};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio::net::{TcpStream, UnixListener, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::auth::BearerToken;
 use super::connection;
 use super::dispatch::Front;
-use super::error::HttpError;
+use super::listeners::{Listeners, Tcp};
 use super::options::HttpLimits;
-use super::unix::{self, SocketFile, UnixSocket};
-use crate::options::TcpOptions;
+use super::unix::{self, SocketFile};
 use crate::service::ContainerService;
-
-/// Bound listeners, nothing served yet. Connections wait in the queues of the sockets.
-#[derive(Debug)]
-pub struct Listeners {
-    // Before the listener: fields are dropped in this order.
-    file: SocketFile,
-    unix: UnixListener,
-    tcp: Option<Tcp>,
-}
-
-#[derive(Debug)]
-struct Tcp {
-    listener: TcpListener,
-    address: SocketAddr,
-    token: Arc<BearerToken>,
-    #[cfg(feature = "tls")]
-    tls: Option<super::tls::Acceptor>,
-}
 
 /// The served API. Dropping it without [`shutdown`](Self::shutdown) ends all connections at once.
 #[derive(Debug)]
@@ -62,93 +41,12 @@ pub struct HttpServer {
     shutdown_timeout: Duration,
 }
 
-/// How long the lock of the socket's directory is waited for, and how often it is tried. It is held for microseconds.
-const BIND_PATIENCE: Duration = Duration::from_secs(5);
-const BIND_PAUSE: Duration = Duration::from_millis(10);
 /// How long accepting pauses when the process is out of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// A TCP client that is gone without a word is noticed after about a minute and a half, a pending WAIT's too.
 const KEEPALIVE_IDLE_SECS: u32 = 60;
 const KEEPALIVE_INTERVAL_SECS: u32 = 10;
 const KEEPALIVE_PROBES: u32 = 3;
-
-impl Listeners {
-    /// Binds the Unix socket and, when configured, the TCP address with its token and TLS.
-    ///
-    /// # Errors
-    /// Whatever makes a listener unsafe or impossible; nothing is left bound then.
-    pub async fn bind(socket: &Path, tcp: Option<&TcpOptions>) -> Result<Self, HttpError> {
-        // TCP first: it leaves nothing behind when the Unix socket is refused.
-        let tcp = match tcp {
-            Some(options) => Some(Tcp::bind(options).await?),
-            None => None,
-        };
-        let bound = bind_unix(socket).await?;
-        let failed = |source| HttpError::BindUnix {
-            path: socket.to_owned(),
-            source,
-        };
-        let unix = UnixListener::from_std(bound.listener).map_err(failed)?;
-        Ok(Self {
-            unix,
-            file: bound.file,
-            tcp,
-        })
-    }
-}
-
-/// Binds the Unix socket; waits a moment for another server that is just starting or ending in the same directory.
-async fn bind_unix(socket: &Path) -> Result<UnixSocket, HttpError> {
-    let deadline = Instant::now() + BIND_PATIENCE;
-    loop {
-        let path = socket.to_owned();
-        let bound = tokio::task::spawn_blocking(move || unix::bind(&path)).await;
-        let bound = bound.map_err(|error| HttpError::BindUnix {
-            path: socket.to_owned(),
-            source: std::io::Error::other(error),
-        })?;
-        match bound {
-            Err(HttpError::SocketStarting { .. }) if Instant::now() < deadline => {
-                tokio::time::sleep(BIND_PAUSE).await;
-            }
-            bound => return bound,
-        }
-    }
-}
-
-impl Tcp {
-    async fn bind(options: &TcpOptions) -> Result<Self, HttpError> {
-        let address = options.address;
-        #[cfg(not(feature = "tls"))]
-        if options.tls.is_some() {
-            return Err(HttpError::TlsNotBuilt { address });
-        }
-        if !is_loopback(address) && options.tls.is_none() {
-            return Err(HttpError::TlsRequired { address });
-        }
-        let token = Arc::new(BearerToken::load(&options.token_file)?);
-        #[cfg(feature = "tls")]
-        let tls = options.tls.as_ref().map(super::tls::acceptor).transpose()?;
-        let failed = |source| HttpError::BindTcp { address, source };
-        let listener = TcpListener::bind(address).await.map_err(failed)?;
-        let address = listener.local_addr().map_err(failed)?;
-        Ok(Self {
-            listener,
-            address,
-            token,
-            #[cfg(feature = "tls")]
-            tls,
-        })
-    }
-}
-
-/// Whether only this machine can reach the address. An IPv4 address in IPv6 clothes counts as what it is.
-fn is_loopback(address: SocketAddr) -> bool {
-    match address.ip().to_canonical() {
-        std::net::IpAddr::V4(ip) => ip.is_loopback(),
-        std::net::IpAddr::V6(ip) => ip.is_loopback(),
-    }
-}
 
 impl HttpServer {
     /// Serves `service` on the listeners until [`shutdown`](Self::shutdown).
@@ -379,25 +277,4 @@ fn hostname() -> String {
     nix::unistd::gethostname()
         .map(|name| name.to_string_lossy().into_owned())
         .unwrap_or_else(|_| "localhost".to_owned())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_loopback_addresses_are_loopback() {
-        for (address, expected) in [
-            ("127.0.0.1:0", true),
-            ("127.8.8.8:0", true),
-            ("[::1]:0", true),
-            ("[::ffff:127.0.0.1]:0", true),
-            ("0.0.0.0:0", false),
-            ("[::]:0", false),
-            ("10.0.0.1:0", false),
-            ("[::ffff:10.0.0.1]:0", false),
-        ] {
-            assert_eq!(is_loopback(address.parse().unwrap()), expected, "{address}");
-        }
-    }
 }

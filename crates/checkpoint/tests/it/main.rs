@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod disk;
+mod full;
 mod golden;
 mod lock;
 mod process;

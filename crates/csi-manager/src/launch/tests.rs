@@ -1,7 +1,11 @@
 use super::*;
 
 fn variable(name: &str, value: &str) -> Variable {
-    Variable { name: name.to_owned(), value: Some(value.to_owned()), ..Variable::default() }
+    Variable {
+        name: name.to_owned(),
+        value: Some(value.to_owned()),
+        ..Variable::default()
+    }
 }
 
 fn info() -> CsiPluginContainerInfo {
@@ -24,7 +28,10 @@ fn info() -> CsiPluginContainerInfo {
 }
 
 fn build(info: &CsiPluginContainerInfo, agent: Option<&str>) -> (LaunchContainer, LaunchHash) {
-    let roots = ["/var/lib/longshore/csi/t/n/mounts".to_owned(), "/target".to_owned()];
+    let roots = [
+        "/var/lib/longshore/csi/t/n/mounts".to_owned(),
+        "/target".to_owned(),
+    ];
     let around = Surroundings {
         id: "c1",
         socket: "/run/longshore/csi/ab12/csi.sock",
@@ -53,7 +60,11 @@ fn a_users_own_variables_are_replaced_once() {
     ];
     assert_eq!(variables(&request), expected);
     let (request, _) = build(&info(), None);
-    assert!(variables(&request).iter().all(|(name, _)| name != MESOS_AGENT_ID));
+    assert!(
+        variables(&request)
+            .iter()
+            .all(|(name, _)| name != MESOS_AGENT_ID)
+    );
 }
 
 #[test]
@@ -61,15 +72,26 @@ fn the_socket_and_every_mount_root_are_volumes() {
     let (request, _) = build(&info(), None);
     let container = request.container.unwrap();
     assert_eq!(container.r#type(), container_info::Type::Mesos);
-    let [socket, root, target] = container.volumes.as_slice() else { panic!() };
+    let [socket, root, target] = container.volumes.as_slice() else {
+        panic!()
+    };
     assert_eq!(socket.container_path, "/run/longshore/csi/ab12");
     assert_eq!(socket.host_path.as_deref(), Some("/run/longshore/csi/ab12"));
-    for (volume, path) in [(root, "/var/lib/longshore/csi/t/n/mounts"), (target, "/target")] {
-        assert_eq!((volume.container_path.as_str(), volume.mode()), (path, Mode::Rw));
+    for (volume, path) in [
+        (root, "/var/lib/longshore/csi/t/n/mounts"),
+        (target, "/target"),
+    ] {
+        assert_eq!(
+            (volume.container_path.as_str(), volume.mode()),
+            (path, Mode::Rw)
+        );
         let source = volume.source.as_ref().unwrap();
         let host = source.host_path.as_ref().unwrap();
         assert_eq!(host.path, path);
-        assert_eq!(host.mount_propagation.unwrap().mode(), Propagation::Bidirectional);
+        assert_eq!(
+            host.mount_propagation.unwrap().mode(),
+            Propagation::Bidirectional
+        );
     }
 }
 
@@ -77,10 +99,16 @@ fn the_socket_and_every_mount_root_are_volumes() {
 fn the_endpoint_is_expanded_in_value_and_arguments() {
     let uri = "unix:///s";
     for (text, expected) in [
-        ("plugin --endpoint=$(CSI_ENDPOINT) -v", "plugin --endpoint=unix:///s -v"),
+        (
+            "plugin --endpoint=$(CSI_ENDPOINT) -v",
+            "plugin --endpoint=unix:///s -v",
+        ),
         ("$CSI_ENDPOINT", "unix:///s"),
         ("${CSI_ENDPOINT}x$CSI_ENDPOINT", "unix:///sxunix:///s"),
-        ("$CSI_ENDPOINTS $CSI_ENDPOINT_DIR", "$CSI_ENDPOINTS $CSI_ENDPOINT_DIR"),
+        (
+            "$CSI_ENDPOINTS $CSI_ENDPOINT_DIR",
+            "$CSI_ENDPOINTS $CSI_ENDPOINT_DIR",
+        ),
         ("$$ $(date) $ é$", "$$ $(date) $ é$"),
         ("$CSI_ENDPOINT/é", "unix:///s/é"),
     ] {
@@ -88,7 +116,10 @@ fn the_endpoint_is_expanded_in_value_and_arguments() {
     }
     let (request, _) = build(&info(), None);
     let argument = &request.command.unwrap().arguments[1];
-    assert_eq!(argument, "--endpoint=unix:///run/longshore/csi/ab12/csi.sock");
+    assert_eq!(
+        argument,
+        "--endpoint=unix:///run/longshore/csi/ab12/csi.sock"
+    );
 }
 
 #[test]
@@ -98,7 +129,12 @@ fn the_hash_covers_the_whole_request_and_is_stable() {
     // A new agent id, another command, another socket are other requests.
     assert_ne!(build(&info(), Some("agent-2")).1, hash);
     let mut other = info();
-    other.command.as_mut().unwrap().arguments.push("-v".to_owned());
+    other
+        .command
+        .as_mut()
+        .unwrap()
+        .arguments
+        .push("-v".to_owned());
     assert_ne!(build(&other, Some("agent-1")).1, hash);
     // A user's own LONGSHORE_LAUNCH_HASH cannot fake it.
     let mut fake = info();

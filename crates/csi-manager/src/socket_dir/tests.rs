@@ -57,8 +57,16 @@ fn a_planted_link_is_never_followed() {
     fs::write(elsewhere.join("csi.sock"), "data").unwrap();
     fs::remove_dir(dir.path()).unwrap();
     symlink(&elsewhere, dir.path()).unwrap();
-    for result in [dir.prepare(), dir.remove_socket(), dir.remove(), dir.check().map(|_| ())] {
-        assert!(matches!(result, Err(SocketError::Planted { .. })), "{result:?}");
+    for result in [
+        dir.prepare(),
+        dir.remove_socket(),
+        dir.remove(),
+        dir.check().map(|_| ()),
+    ] {
+        assert!(
+            matches!(result, Err(SocketError::Planted { .. })),
+            "{result:?}"
+        );
     }
     assert!(elsewhere.join("csi.sock").exists());
 }
@@ -81,7 +89,10 @@ fn a_directory_with_another_mode_is_refused() {
 fn the_directory_belongs_to_the_containers_user() {
     let (root, _) = rig();
     let runtime = RuntimeDir::new(root.path().join("run"));
-    let owner = Owner { uid: Uid::from_raw(65_534), gid: None };
+    let owner = Owner {
+        uid: Uid::from_raw(65_534),
+        gid: None,
+    };
     let dir = SocketDir::new(&runtime, "ab12cd34", owner);
     if !geteuid().is_root() {
         assert!(dir.prepare().is_err(), "only root can hand it over");

@@ -3,7 +3,8 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::net::SocketAddr;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 
 use longshore_agent::TcpOptions;
@@ -204,15 +205,24 @@ async fn a_foreign_user_who_gets_at_the_socket_is_not_heard() {
     // Nobody could get this far otherwise.
     fs::set_permissions(served.dir.path(), fs::Permissions::from_mode(0o711)).unwrap();
     fs::set_permissions(&served.socket, fs::Permissions::from_mode(0o666)).unwrap();
+    let test = "http::access::a_foreign_user_who_gets_at_the_socket_is_not_heard";
+    run_as_nobody(test, CONNECT_VAR, &served.socket).await;
+    assert_eq!(
+        call(&served.socket, r#"{"type":"GET_HEALTH"}"#)
+            .await
+            .status,
+        200
+    );
+}
+
+/// Runs one test of this program as uid 65534 with `variable` set.
+async fn run_as_nobody(test: &'static str, variable: &'static str, value: &Path) {
     let mut command = std::process::Command::new("/proc/self/exe");
     command
-        .args([
-            "--exact",
-            "http::access::a_foreign_user_who_gets_at_the_socket_is_not_heard",
-        ])
-        .env(CONNECT_VAR, &served.socket)
+        .args(["--exact", test])
+        .env(variable, value)
         .current_dir("/");
-    std::os::unix::process::CommandExt::uid(&mut command, 65534);
+    command.uid(65534).gid(65534);
     let output = tokio::task::spawn_blocking(move || command.output())
         .await
         .unwrap()
@@ -222,12 +232,41 @@ async fn a_foreign_user_who_gets_at_the_socket_is_not_heard() {
         output.status.success() && text.contains("1 passed"),
         "{text}"
     );
-    assert_eq!(
-        call(&served.socket, r#"{"type":"GET_HEALTH"}"#)
-            .await
-            .status,
-        200
-    );
+}
+
+/// Set for the process that a test starts as another user: the directory with what is and is not theirs.
+const NOBODY_VAR: &str = "LONGSHORE_TEST_NOBODY";
+
+#[tokio::test]
+async fn an_ordinary_user_serves_from_their_own_directory_and_no_other() {
+    if let Some(dir) = std::env::var_os(NOBODY_VAR) {
+        let dir = Path::new(&dir);
+        let bind = async |name: &str| Listeners::bind(&dir.join(name), None).await;
+        drop(bind("mine/agent.sock").await.unwrap());
+        let closed = bind("closed/run/agent.sock").await.unwrap_err();
+        assert!(
+            matches!(closed, HttpError::SocketDirectory { .. }),
+            "{closed}"
+        );
+        let theirs = bind("theirs/agent.sock").await.unwrap_err();
+        assert!(theirs.to_string().contains("belongs to uid 0"), "{theirs}");
+        let token = refused(&tcp("127.0.0.1:0", dir.join("token"))).await;
+        assert!(matches!(token, HttpError::TokenFile { .. }), "{token}");
+        return;
+    }
+    let Some(()) = longshore_testkit::peers::root() else {
+        return;
+    };
+    let dir = private_dir();
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o711)).unwrap();
+    for (name, mode) in [("mine", 0o700), ("theirs", 0o755), ("closed", 0o700)] {
+        fs::create_dir(dir.path().join(name)).unwrap();
+        fs::set_permissions(dir.path().join(name), fs::Permissions::from_mode(mode)).unwrap();
+    }
+    chown(dir.path().join("mine"), Some(65534), Some(65534)).unwrap();
+    token_file(dir.path(), TOKEN, 0o600);
+    let test = "http::access::an_ordinary_user_serves_from_their_own_directory_and_no_other";
+    run_as_nobody(test, NOBODY_VAR, dir.path()).await;
 }
 
 #[tokio::test]

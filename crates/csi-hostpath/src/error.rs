@@ -1,0 +1,63 @@
+//! Why the driver cannot serve, and why it cannot do a call.
+
+use std::{io, path::PathBuf};
+
+use longshore_csi_probe::Endpoint;
+use tonic::Status;
+
+/// Why the driver cannot serve.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum HostPathError {
+    /// It listens on Unix sockets only.
+    #[error("{endpoint} is no Unix socket: the driver listens on unix:///path only")]
+    NotUnix {
+        /// The endpoint.
+        endpoint: Endpoint,
+    },
+    /// Something else is where the socket goes.
+    #[error("{path:?} exists and is no socket: remove it or choose another endpoint")]
+    InTheWay {
+        /// The path.
+        path: PathBuf,
+    },
+    /// The socket cannot be made.
+    #[error("cannot listen on {path:?}")]
+    Listen {
+        /// The path.
+        path: PathBuf,
+        /// The system's answer.
+        #[source]
+        source: io::Error,
+    },
+    /// The state directory cannot be used.
+    #[error("cannot use the state directory {path:?}")]
+    State {
+        /// The directory.
+        path: PathBuf,
+        /// The system's answer.
+        #[source]
+        source: io::Error,
+    },
+    /// The server ended.
+    #[error("serving on {path:?} ended")]
+    Serve {
+        /// The socket's path.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: tonic::transport::Error,
+    },
+}
+
+/// An I/O failure of a call, with what was done to which path.
+pub(crate) fn io_status(what: &str, path: &std::path::Path, error: &io::Error) -> Status {
+    let text = format!("cannot {what} {}: {error}", path.display());
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            Status::resource_exhausted(text)
+        }
+        io::ErrorKind::ResourceBusy => Status::failed_precondition(text),
+        _ => Status::internal(text),
+    }
+}

@@ -1,0 +1,629 @@
+//! The status: one board for the manager, one entry for each plugin. Decisions about states are
+//! pure (`container_state`); the board publishes them with a generation.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
+
+use longshore_container_daemon::{DaemonStatus, Phase};
+use longshore_csi_probe::{ApiVersion, PluginDetails};
+use longshore_paths::{ContainerId, Service};
+use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
+
+use crate::launch::LaunchHash;
+use crate::plan::Plan;
+use crate::record::{HISTORY_MAX, HistoryRecord, RecordedTransition};
+use crate::status::{
+    ContainerState, EndpointState, LastExit, ManagerStatus, Metrics, PluginState, PluginStatus,
+    ReadyEndpoint, Transition,
+};
+
+#[cfg(test)]
+mod tests;
+
+/// The longest reason that is kept, in bytes.
+const REASON_MAX: usize = 1_024;
+
+/// The manager's status, and whose history is to be written.
+#[derive(Debug)]
+pub(crate) struct StatusBoard {
+    status: watch::Sender<Arc<ManagerStatus>>,
+    dirty: Mutex<BTreeSet<String>>,
+    pub(crate) save: Notify,
+}
+
+impl StatusBoard {
+    pub(crate) fn new() -> Self {
+        Self {
+            status: watch::Sender::new(Arc::default()),
+            dirty: Mutex::default(),
+            save: Notify::new(),
+        }
+    }
+
+    pub(crate) fn subscribe(&self) -> watch::Receiver<Arc<ManagerStatus>> {
+        self.status.subscribe()
+    }
+
+    /// Changes the status and publishes it with the next generation.
+    pub(crate) fn update(&self, change: impl FnOnce(&mut ManagerStatus)) {
+        self.status.send_modify(|status| {
+            let status = Arc::make_mut(status);
+            change(status);
+            status.generation += 1;
+        });
+    }
+
+    /// The plugins whose history changed since the last call.
+    pub(crate) fn take_dirty(&self) -> BTreeSet<String> {
+        std::mem::take(&mut *lock(&self.dirty))
+    }
+}
+
+/// One plugin's entry: the only writer of its status and endpoints.
+#[derive(Debug)]
+pub(crate) struct PluginBoard {
+    board: Arc<StatusBoard>,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    status: Arc<PluginStatus>,
+    endpoints: BTreeMap<Service, watch::Sender<EndpointState>>,
+    units: Vec<UnitState>,
+    /// What the plugin task says: no unit has it.
+    overall: Option<(PluginState, String)>,
+    configuration: LaunchHash,
+    name: Option<String>,
+    loaded: bool,
+}
+
+/// What is known of one container or unmanaged endpoint.
+#[derive(Clone, Debug, Default)]
+struct UnitState {
+    daemon: Option<DaemonStatus>,
+    /// Probed, and answering as far as is known.
+    ready: Option<ReadyEndpoint>,
+    unhealthy: Option<String>,
+    /// Of a unit without a daemon (unmanaged).
+    plain: Option<(PluginState, String)>,
+}
+
+/// What a unit is.
+#[derive(Clone, Debug)]
+pub(crate) struct UnitIdentity {
+    /// None of an unmanaged endpoint.
+    pub(crate) id: Option<ContainerId>,
+    pub(crate) services: Vec<Service>,
+    pub(crate) socket: PathBuf,
+}
+
+impl PluginBoard {
+    pub(crate) fn new(board: Arc<StatusBoard>, plan: &Plan, managed: bool) -> Self {
+        let status = Arc::new(PluginStatus {
+            name: plan.name().to_owned(),
+            plugin_type: plan.ty.to_string(),
+            plugin_name: plan.plugin_name.to_string(),
+            managed,
+            state: PluginState::Idle,
+            reason: String::new(),
+            since: SystemTime::now(),
+            next_retry: None,
+            generation: 0,
+            kept: None,
+            containers: Vec::new(),
+            endpoints: BTreeMap::new(),
+            version: None,
+            details: None,
+            restarts: 0,
+            history: Vec::new(),
+            mounts: Vec::new(),
+            stderr: Vec::new(),
+            metrics: Metrics::default(),
+        });
+        let this = Self {
+            board,
+            inner: Mutex::new(Inner {
+                status,
+                endpoints: BTreeMap::new(),
+                units: Vec::new(),
+                overall: None,
+                configuration: plan.configuration,
+                name: None,
+                loaded: false,
+            }),
+        };
+        this.change(|inner| inner.set_services(&plan.services));
+        this
+    }
+
+    /// The endpoint of a service, `None` when the plugin has none of it.
+    pub(crate) fn endpoint(&self, service: Service) -> Option<watch::Receiver<EndpointState>> {
+        lock(&self.inner)
+            .endpoints
+            .get(&service)
+            .map(watch::Sender::subscribe)
+    }
+
+    pub(crate) fn status(&self) -> Arc<PluginStatus> {
+        Arc::clone(&lock(&self.inner).status)
+    }
+
+    /// Another configuration: version and name are free again when the plugin itself changed.
+    pub(crate) fn plan(&self, plan: &Plan) {
+        self.change(|inner| {
+            if inner.configuration != plan.configuration {
+                inner.forget();
+                inner.configuration = plan.configuration;
+            }
+            inner.set_services(&plan.services);
+        });
+    }
+
+    /// The units, from now on; states of earlier ones are gone.
+    pub(crate) fn units(&self, units: Vec<UnitIdentity>) {
+        self.change(|inner| {
+            inner.units = vec![UnitState::default(); units.len()];
+            let old = inner.status.containers.clone();
+            let containers = units
+                .into_iter()
+                .filter_map(|unit| {
+                    let id = unit.id?;
+                    let before = old.iter().find(|container| container.id == id);
+                    Some(ContainerState {
+                        services: unit.services,
+                        state: PluginState::Idle,
+                        reason: String::new(),
+                        pid: before.and_then(|container| container.pid),
+                        socket: unit.socket,
+                        last_exit: before.and_then(|container| container.last_exit.clone()),
+                        runs: 0,
+                        id,
+                    })
+                })
+                .collect();
+            inner.status_mut().containers = containers;
+        });
+    }
+
+    /// What the daemon of a unit says.
+    pub(crate) fn daemon(&self, unit: usize, daemon: &DaemonStatus) {
+        self.change(|inner| inner.daemon(unit, daemon));
+    }
+
+    /// A unit was probed and answers.
+    pub(crate) fn ready(&self, unit: usize, services: &[Service], ready: ReadyEndpoint) {
+        self.change(|inner| {
+            inner.status_mut().version = Some(ready.version);
+            let Some(state) = inner.units.get_mut(unit) else {
+                return;
+            };
+            state.unhealthy = None;
+            state.ready = Some(ready.clone());
+            inner.publish(services, Some(ready), "");
+        });
+    }
+
+    /// It does not answer any more; the endpoint is withdrawn.
+    pub(crate) fn unhealthy(&self, unit: usize, services: &[Service], reason: &str) {
+        let reason = clip(reason);
+        self.change(|inner| {
+            let Some(state) = inner.units.get_mut(unit) else {
+                return;
+            };
+            state.unhealthy = Some(reason.clone());
+            inner.publish(services, None, &reason);
+        });
+    }
+
+    /// It answers again.
+    pub(crate) fn recovered(&self, unit: usize, services: &[Service]) {
+        self.change(|inner| {
+            let Some(state) = inner.units.get_mut(unit) else {
+                return;
+            };
+            state.unhealthy = None;
+            let ready = state.ready.clone();
+            inner.publish(services, ready, "");
+        });
+    }
+
+    /// It is gone, or never was: no endpoint.
+    pub(crate) fn withdraw(&self, unit: usize, services: &[Service], reason: &str) {
+        let reason = clip(reason);
+        self.change(|inner| {
+            if let Some(state) = inner.units.get_mut(unit) {
+                state.ready = None;
+                state.unhealthy = None;
+            }
+            inner.publish(services, None, &reason);
+        });
+    }
+
+    /// The state of a unit without a daemon.
+    pub(crate) fn plain(&self, unit: usize, state: PluginState, reason: &str) {
+        let reason = clip(reason);
+        self.change(|inner| {
+            if let Some(unit) = inner.units.get_mut(unit) {
+                unit.plain = Some((state, reason));
+            }
+        });
+    }
+
+    /// The state of the plugin as a whole, over that of its units.
+    pub(crate) fn overall(&self, overall: Option<(PluginState, &str)>) {
+        self.change(|inner| inner.overall = overall.map(|(state, reason)| (state, clip(reason))));
+    }
+
+    pub(crate) fn kept(&self, kept: Option<String>) {
+        self.change(|inner| inner.status_mut().kept = kept);
+    }
+
+    pub(crate) fn mounts(&self, mounts: Vec<PathBuf>) {
+        if self.status().mounts != mounts {
+            self.change(|inner| inner.status_mut().mounts = mounts);
+        }
+    }
+
+    pub(crate) fn details(&self, details: PluginDetails) {
+        self.change(|inner| {
+            inner.name = Some(details.name.clone());
+            inner.status_mut().details = Some(Arc::new(details));
+        });
+    }
+
+    pub(crate) fn pid(&self, id: &ContainerId, pid: Option<u32>) {
+        let known = self
+            .status()
+            .containers
+            .iter()
+            .any(|c| c.id == *id && c.pid != pid);
+        if known {
+            self.change(|inner| {
+                let containers = &mut inner.status_mut().containers;
+                for container in containers
+                    .iter_mut()
+                    .filter(|container| container.id == *id)
+                {
+                    container.pid = pid;
+                }
+            });
+        }
+    }
+
+    /// The last stderr lines; they also go to the last transition, when that is a bad one.
+    pub(crate) fn stderr(&self, lines: Vec<String>) {
+        if lines.is_empty() {
+            return;
+        }
+        let lines: Vec<String> = lines.iter().map(|line| clip(line)).collect();
+        self.change(|inner| {
+            let status = inner.status_mut();
+            if let Some(last) = status.history.last_mut() {
+                let bad = [
+                    PluginState::Backoff,
+                    PluginState::Failing,
+                    PluginState::Unhealthy,
+                ];
+                if bad.contains(&last.to) {
+                    last.stderr.clone_from(&lines);
+                }
+            }
+            status.stderr = lines;
+        });
+        self.save();
+    }
+
+    pub(crate) fn metrics(&self, change: impl FnOnce(&mut Metrics)) {
+        self.change(|inner| change(&mut inner.status_mut().metrics));
+    }
+
+    /// The version that it must speak, and the name that it must have, since it did before.
+    pub(crate) fn fixed(&self) -> (Option<ApiVersion>, Option<String>) {
+        let inner = lock(&self.inner);
+        (inner.status.version, inner.name.clone())
+    }
+
+    /// Lets it speak another version and have another name.
+    pub(crate) fn forget(&self) {
+        self.change(Inner::forget);
+    }
+
+    /// True once: its history is to be read before it changes.
+    pub(crate) fn begin_load(&self) -> bool {
+        !std::mem::replace(&mut lock(&self.inner).loaded, true)
+    }
+
+    pub(crate) fn load(&self, record: &HistoryRecord) {
+        self.change(|inner| {
+            let same = record.configuration == Some(inner.configuration);
+            let mut history: Vec<Transition> = record
+                .transitions
+                .iter()
+                .map(RecordedTransition::to_transition)
+                .collect();
+            if same {
+                let version = record
+                    .version
+                    .as_deref()
+                    .and_then(|version| version.parse().ok());
+                inner.name = inner.name.take().or_else(|| record.name.clone());
+                let status = inner.status_mut();
+                status.version = status.version.or(version);
+            }
+            let status = inner.status_mut();
+            history.append(&mut status.history);
+            status.history = history;
+            trim(&mut status.history);
+        });
+    }
+
+    pub(crate) fn history(&self) -> HistoryRecord {
+        let inner = lock(&self.inner);
+        HistoryRecord {
+            configuration: Some(inner.configuration),
+            version: inner.status.version.map(|version| version.to_string()),
+            name: inner.name.clone(),
+            transitions: inner
+                .status
+                .history
+                .iter()
+                .map(RecordedTransition::new)
+                .collect(),
+        }
+    }
+
+    /// It left the configuration: its endpoints close, and it leaves the status.
+    pub(crate) fn remove(&self) {
+        let name = {
+            let mut inner = lock(&self.inner);
+            inner.endpoints.clear();
+            inner.status.name.clone()
+        };
+        self.board.update(|status| {
+            status.plugins.remove(&name);
+        });
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Inner)) {
+        let (status, moved) = {
+            let mut inner = lock(&self.inner);
+            change(&mut inner);
+            let moved = inner.settle();
+            (Arc::clone(&inner.status), moved)
+        };
+        if let Some((from, to)) = moved {
+            tracing::info!(
+                plugin = status.name,
+                from = from.as_str(),
+                to = to.as_str(),
+                reason = status.reason,
+                generation = status.generation,
+                "plugin"
+            );
+            self.save();
+        }
+        self.board.update(|board| {
+            // A later change may have been published before this one.
+            let newer = |there: &Arc<PluginStatus>| there.generation > status.generation;
+            if !board.plugins.get(&status.name).is_some_and(newer) {
+                board.plugins.insert(status.name.clone(), status);
+            }
+        });
+    }
+
+    fn save(&self) {
+        let name = lock(&self.inner).status.name.clone();
+        lock(&self.board.dirty).insert(name);
+        self.board.save.notify_one();
+    }
+}
+
+impl Inner {
+    fn status_mut(&mut self) -> &mut PluginStatus {
+        Arc::make_mut(&mut self.status)
+    }
+
+    fn forget(&mut self) {
+        self.name = None;
+        self.status_mut().version = None;
+        self.status_mut().details = None;
+    }
+
+    fn set_services(&mut self, services: &BTreeSet<Service>) {
+        self.endpoints
+            .retain(|service, _| services.contains(service));
+        for service in services {
+            self.endpoints.entry(*service).or_default();
+        }
+        let endpoints = self.endpoints.iter();
+        let endpoints = endpoints
+            .map(|(service, sender)| (*service, sender.borrow().clone()))
+            .collect();
+        self.status_mut().endpoints = endpoints;
+    }
+
+    fn publish(&mut self, services: &[Service], ready: Option<ReadyEndpoint>, reason: &str) {
+        for service in services {
+            let Some(sender) = self.endpoints.get(service) else {
+                continue;
+            };
+            let changed = sender.send_if_modified(|state| {
+                // A new process at the same URI is news, a second withdrawal is not.
+                if state.ready.is_none() && ready.is_none() && state.reason == reason {
+                    return false;
+                }
+                state.generation += 1;
+                state.ready.clone_from(&ready);
+                reason.clone_into(&mut state.reason);
+                true
+            });
+            if changed {
+                let state = sender.borrow().clone();
+                self.status_mut().endpoints.insert(*service, state);
+            }
+        }
+    }
+
+    fn daemon(&mut self, unit: usize, daemon: &DaemonStatus) {
+        let services = match self.status.containers.get(unit) {
+            Some(container) => container.services.clone(),
+            None => return,
+        };
+        let Some(state) = self.units.get_mut(unit) else {
+            return;
+        };
+        if !matches!(daemon.phase, Phase::Starting | Phase::Running) && state.ready.take().is_some()
+        {
+            state.unhealthy = None;
+            let reason = if daemon.reason.is_empty() {
+                "it was stopped"
+            } else {
+                &daemon.reason
+            };
+            self.publish(&services, None, reason);
+        } else if !daemon.reason.is_empty() && state.ready.is_none() {
+            self.publish(&services, None, &clip(&daemon.reason));
+        }
+        let Some(state) = self.units.get_mut(unit) else {
+            return;
+        };
+        state.daemon = Some(daemon.clone());
+        let status = Arc::make_mut(&mut self.status);
+        if let Some(container) = status.containers.get_mut(unit) {
+            if daemon.phase == Phase::Cleaning || daemon.phase == Phase::Down {
+                container.pid = None;
+            }
+            container.runs = daemon.runs;
+            container.last_exit = daemon
+                .last_exit
+                .as_ref()
+                .map(|(at, exit)| LastExit {
+                    at: wall(*at),
+                    status: exit.status,
+                    text: exit.to_string(),
+                })
+                .or_else(|| container.last_exit.take());
+        }
+    }
+
+    /// Works the plugin's state out anew; true when it moved.
+    fn settle(&mut self) -> Option<(PluginState, PluginState)> {
+        let mut found: Option<(PluginState, String, Option<Instant>)> = None;
+        let mut states = Vec::with_capacity(self.units.len());
+        let mut exited = None;
+        for unit in &mut self.units {
+            let (state, reason, retry) = unit_state(unit);
+            if let Some(daemon) = &unit.daemon
+                && daemon.phase == Phase::Cleaning
+            {
+                exited = daemon.last_exit.as_ref().and_then(|(_, exit)| exit.status);
+            }
+            if found.as_ref().is_none_or(|(worst, _, _)| state > *worst) {
+                found = Some((state, reason.clone(), retry));
+            }
+            states.push((state, reason));
+        }
+        let restarts = self.units.iter().filter_map(|unit| unit.daemon.as_ref());
+        let restarts = restarts.map(|daemon| daemon.runs.saturating_sub(1)).sum();
+        let (mut state, mut reason, retry) =
+            found.unwrap_or((PluginState::Idle, String::new(), None));
+        if let Some((overall, why)) = &self.overall {
+            (state, reason) = (*overall, why.clone());
+        }
+        let status = Arc::make_mut(&mut self.status);
+        for (container, (state, reason)) in status.containers.iter_mut().zip(states) {
+            (container.state, container.reason) = (state, reason);
+        }
+        status.generation += 1;
+        status.restarts = restarts;
+        status.next_retry = retry.map(wall);
+        let from = status.state;
+        status.reason.clone_from(&reason);
+        if from == state {
+            return None;
+        }
+        status.state = state;
+        status.since = SystemTime::now();
+        status.history.push(Transition {
+            at: status.since,
+            from,
+            to: state,
+            reason,
+            exit_status: exited,
+            stderr: Vec::new(),
+        });
+        trim(&mut status.history);
+        Some((from, state))
+    }
+}
+
+/// The state of one unit, why, and when it is tried again. Pure.
+fn unit_state(unit: &UnitState) -> (PluginState, String, Option<Instant>) {
+    let Some(daemon) = &unit.daemon else {
+        let (state, reason) = unit
+            .plain
+            .clone()
+            .unwrap_or((PluginState::Idle, String::new()));
+        return (state, reason, None);
+    };
+    let state = container_state(daemon, unit.ready.is_some(), unit.unhealthy.is_some());
+    let reason = match (&unit.unhealthy, state) {
+        (Some(reason), PluginState::Unhealthy) => reason.clone(),
+        _ => clip(&daemon.reason),
+    };
+    (state, reason, daemon.next_retry)
+}
+
+/// What the daemon's phase means to an operator. Pure.
+fn container_state(daemon: &DaemonStatus, ready: bool, unhealthy: bool) -> PluginState {
+    match daemon.phase {
+        Phase::Down if daemon.generation == 0 => PluginState::Idle,
+        Phase::Down => PluginState::Stopped,
+        Phase::Stopping => PluginState::Stopping,
+        Phase::Cleaning if !daemon.wanted => PluginState::Stopping,
+        Phase::Pausing if daemon.failing => PluginState::Failing,
+        Phase::Cleaning | Phase::Pausing => PluginState::Backoff,
+        Phase::Running if unhealthy || !ready => PluginState::Unhealthy,
+        Phase::Running => PluginState::Ready,
+        // Its post-start hook failed and it must not be stopped: up, and not usable.
+        Phase::Starting if daemon.next_retry.is_some() => PluginState::Unhealthy,
+        // Preparing, launching, starting, and phases that may be added.
+        _ => PluginState::Starting,
+    }
+}
+
+fn trim(history: &mut Vec<Transition>) {
+    let extra = history.len().saturating_sub(HISTORY_MAX);
+    history.drain(..extra);
+}
+
+/// A monotonic moment as wall-clock time.
+fn wall(at: Instant) -> SystemTime {
+    let (now, wall) = (Instant::now(), SystemTime::now());
+    match at.checked_duration_since(now) {
+        Some(ahead) => wall + ahead,
+        None => wall.checked_sub(now.duration_since(at)).unwrap_or(wall),
+    }
+}
+
+/// One line, bounded.
+pub(crate) fn clip(text: &str) -> String {
+    let mut line = text.replace(['\n', '\r'], " ");
+    if line.len() > REASON_MAX {
+        let mut end = REASON_MAX;
+        while !line.is_char_boundary(end) {
+            end -= 1;
+        }
+        line.truncate(end);
+        line.push_str("...");
+    }
+    line
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,663 @@
+//! One plugin's task: it alone starts, stops, changes and removes the plugin's containers.
+//!
+//! ```text
+//!   waiting for recovery --found--> settling what was left --> serving <----------------+
+//!                                                               |  |                    |
+//!                                          changed or removed   |  | want, start, stop, |
+//!                                                               v  | restart            |
+//!                       nothing mounted (or force) <-- pending (kept, reported) --------+
+//!                         |                              ^   |
+//!                         |                              +---+ something is mounted
+//!                         +--> old containers stopped and cleaned --> serving, or gone
+//! ```
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use longshore_container_daemon::Phase;
+use longshore_paths::{ContainerId, Service};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::JoinSet;
+
+use crate::board::{PluginBoard, UnitIdentity};
+use crate::error::ManagerError;
+use crate::host::{mounts_below, shown};
+use crate::plan::{Kind, Plan, Planned};
+use crate::record::{ContainerRecord, HistoryRecord};
+use crate::recover::Verdict;
+use crate::recovery::{self, Finding, Findings};
+use crate::retire::{Retired, retire};
+use crate::shared::{Shared, blocking};
+use crate::status::PluginState;
+use crate::unit::Unit;
+use crate::unmanaged;
+use crate::wants::Wants;
+
+/// How long a change of settings waits for a launch under way.
+const HANDOVER: Duration = Duration::from_secs(120);
+
+/// What a plugin's task is asked for.
+#[derive(Debug)]
+pub(crate) enum Command {
+    Start {
+        done: oneshot::Sender<()>,
+    },
+    Stop {
+        force: bool,
+        done: oneshot::Sender<Result<(), ManagerError>>,
+    },
+    Restart {
+        reset: bool,
+        force: bool,
+        done: oneshot::Sender<Result<(), ManagerError>>,
+    },
+    Change(Arc<Plan>),
+    Remove,
+}
+
+/// What waits for a mount to go.
+#[derive(Debug)]
+enum Pending {
+    Change(Arc<Plan>),
+    Remove,
+}
+
+pub(crate) struct PluginTask {
+    shared: Arc<Shared>,
+    board: Arc<PluginBoard>,
+    wants: Arc<Wants>,
+    plan: Arc<Plan>,
+    slots: Vec<Slot>,
+    /// Containers that run and are nobody's: to be stopped when nothing is mounted.
+    strays: Vec<Retired>,
+    watchers: JoinSet<()>,
+    stopped: bool,
+    pending: Option<Pending>,
+}
+
+/// A container of the plan, with its daemon once somebody wants it.
+struct Slot {
+    planned: Arc<Planned>,
+    unit: Option<Unit>,
+    /// It runs already.
+    attach: bool,
+}
+
+impl PluginTask {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        board: Arc<PluginBoard>,
+        wants: Arc<Wants>,
+        plan: Arc<Plan>,
+    ) -> Self {
+        Self {
+            shared,
+            board,
+            wants,
+            plan,
+            slots: Vec::new(),
+            strays: Vec::new(),
+            watchers: JoinSet::new(),
+            stopped: false,
+            pending: None,
+        }
+    }
+
+    /// Ends when the plugin was removed.
+    pub(crate) async fn run(
+        mut self,
+        found: oneshot::Receiver<Findings>,
+        mut commands: mpsc::Receiver<Box<Command>>,
+    ) {
+        let Ok(found) = found.await else { return };
+        Box::pin(self.settle(found)).await;
+        let mut mounts = self.shared.mounts.subscribe();
+        loop {
+            self.see_mounts(&mounts);
+            Box::pin(self.start_wanted()).await;
+            let done = tokio::select! {
+                command = commands.recv() => match command {
+                    Some(command) => Box::pin(self.obey(*command)).await,
+                    None => return,
+                },
+                () = self.wants.changed() => false,
+                changed = mounts.changed() => {
+                    if changed.is_err() {
+                        return;
+                    }
+                    self.pending.is_some() && Box::pin(self.proceed(false)).await
+                }
+            };
+            if done {
+                self.board.remove();
+                return;
+            }
+        }
+    }
+
+    // === recovery ===
+
+    async fn settle(&mut self, found: Findings) {
+        if let Kind::Unmanaged(_) = self.plan.kind {
+            self.board.units(unmanaged::identities(&self.plan));
+            return;
+        }
+        let mut found = found;
+        let findings = loop {
+            match found {
+                Findings::Found(findings) => break findings,
+                Findings::Look => {}
+                Findings::Failed(reason) => {
+                    self.board.overall(Some((PluginState::Failing, &reason)));
+                    tokio::time::sleep(recovery::RETRY).await;
+                }
+            }
+            found = Box::pin(recovery::look(&self.shared, &self.plan)).await;
+        };
+        self.board.overall(None);
+        self.plan_slots(&Arc::clone(&self.plan)).await;
+        let mut jobs = JoinSet::new();
+        let mut later = false;
+        for finding in findings {
+            later |= self.judge(finding, &mut jobs).await;
+        }
+        if !jobs.is_empty() {
+            let why = "stopping what an earlier configuration left";
+            self.board.overall(Some((PluginState::Stopping, why)));
+            jobs.join_all().await;
+            self.board.overall(None);
+        }
+        self.tell_units();
+        if later && self.pending.is_none() {
+            self.pending = Some(Pending::Change(Arc::clone(&self.plan)));
+        }
+        if self.pending.is_some() && Box::pin(self.proceed(false)).await {
+            // Only a removal is done, and none is pending before the first command.
+            self.board.overall(None);
+        }
+    }
+
+    /// One row of the table; true when it has to wait for a mount.
+    async fn judge(&mut self, finding: Finding, jobs: &mut JoinSet<()>) -> bool {
+        let Finding {
+            id,
+            verdict,
+            record,
+            mut retired,
+        } = finding;
+        let slot = self.slots.iter().position(|slot| slot.planned.id == id);
+        tracing::info!(plugin = self.plan.name(), container = %id, ?verdict, "recovery");
+        match verdict {
+            Verdict::Keep => {
+                if let Some(slot) = slot {
+                    self.slots[slot].attach = true;
+                }
+            }
+            Verdict::Adopt => {
+                if let Some(slot) = slot {
+                    self.slots[slot].attach = true;
+                    let unit = self.unit(slot);
+                    if let Err(failure) = unit.core.adopt().await {
+                        tracing::warn!(container = %id, failure.message, "adopted without a record");
+                    }
+                }
+            }
+            Verdict::Stop(_) | Verdict::AwaitEnd | Verdict::CleanFiles => {
+                retired.running = matches!(verdict, Verdict::Stop(_));
+                retired.ending = verdict == Verdict::AwaitEnd;
+                if retired.user.is_none() {
+                    retired.user = slot.and_then(|slot| self.slots[slot].planned.user());
+                }
+                jobs.spawn(Box::pin(retire(Arc::clone(&self.shared), retired)));
+            }
+            Verdict::StopLater(why) => {
+                self.keep(slot, record, retired, why);
+                return true;
+            }
+            Verdict::Stray(_) => {}
+        }
+        false
+    }
+
+    /// What is to be stopped later goes on as its record says, where there is one.
+    fn keep(
+        &mut self,
+        slot: Option<usize>,
+        record: Option<Box<ContainerRecord>>,
+        mut retired: Retired,
+        why: &str,
+    ) {
+        tracing::warn!(container = %retired.id, why, "kept, since a volume is mounted");
+        let old = record.and_then(|record| Planned::of_record(*record, &self.shared.places));
+        match (slot, old) {
+            (Some(slot), Some(old)) => {
+                self.slots[slot] = Slot {
+                    planned: Arc::new(old),
+                    unit: None,
+                    attach: true,
+                };
+            }
+            (Some(slot), None) => {
+                let unknown = self.slots[slot]
+                    .planned
+                    .with_unknown_hash(&self.shared.places);
+                self.slots[slot] = Slot {
+                    planned: Arc::new(unknown),
+                    unit: None,
+                    attach: true,
+                };
+            }
+            (None, _) => {
+                retired.running = true;
+                self.strays.push(retired);
+            }
+        }
+    }
+
+    // === commands ===
+
+    /// True when the plugin is gone.
+    async fn obey(&mut self, command: Command) -> bool {
+        match command {
+            Command::Start { done } => {
+                self.stopped = false;
+                self.wants.want_all();
+                self.board.overall(None);
+                answer(done, ());
+            }
+            Command::Stop { force, done } => {
+                let stopped = self.stop(force).await;
+                if stopped.is_ok() && force && self.pending.is_some() {
+                    let gone = Box::pin(self.proceed(true)).await;
+                    answer(done, Ok(()));
+                    return gone;
+                }
+                answer(done, stopped);
+            }
+            Command::Restart { reset, force, done } => {
+                if force && self.pending.is_some() {
+                    let gone = Box::pin(self.proceed(true)).await;
+                    self.stopped = false;
+                    answer(done, Ok(()));
+                    return gone;
+                }
+                answer(done, self.restart(reset, force).await);
+            }
+            Command::Change(plan) => {
+                self.pending = Some(Pending::Change(plan));
+                return Box::pin(self.proceed(false)).await;
+            }
+            Command::Remove => {
+                self.pending = Some(Pending::Remove);
+                return Box::pin(self.proceed(false)).await;
+            }
+        }
+        false
+    }
+
+    async fn spare_fuse(&self, force: bool) -> Result<(), ManagerError> {
+        for slot in self.slots.iter().filter(|_| !force) {
+            let holder = match &slot.unit {
+                Some(unit) => unit.fuse_holder().await,
+                None if slot.attach => self.shared.fuse_holder(&slot.planned.id).await,
+                None => None,
+            };
+            if let Some(pid) = holder {
+                return Err(ManagerError::HoldsFuse {
+                    plugin: self.plan.name().to_owned(),
+                    pid,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    async fn stop(&mut self, force: bool) -> Result<(), ManagerError> {
+        self.spare_fuse(force).await?;
+        self.stopped = true;
+        if let Kind::Unmanaged(_) = self.plan.kind {
+            self.watchers.shutdown().await;
+            self.board.units(unmanaged::identities(&self.plan));
+            self.board
+                .overall(Some((PluginState::Stopped, "stopped by request")));
+            return Ok(());
+        }
+        let all: Vec<usize> = (0..self.slots.len()).collect();
+        self.stop_slots(&all).await;
+        self.board
+            .overall(Some((PluginState::Stopped, "stopped by request")));
+        Ok(())
+    }
+
+    async fn restart(&mut self, reset: bool, force: bool) -> Result<(), ManagerError> {
+        self.spare_fuse(force).await?;
+        if reset {
+            self.board.forget();
+        }
+        self.board.overall(None);
+        self.stopped = false;
+        self.wants.want_all();
+        if let Kind::Unmanaged(_) = self.plan.kind {
+            self.watchers.shutdown().await;
+            self.board.units(unmanaged::identities(&self.plan));
+            return Ok(());
+        }
+        for at in 0..self.slots.len() {
+            let attach = std::mem::take(&mut self.slots[at].attach);
+            let grace = self.plan.config.kill_grace;
+            let unit = self.unit(at);
+            if attach {
+                unit.begin(true).await;
+            }
+            if let Err(error) = unit.daemon.restart(grace, reset).await {
+                tracing::error!(%error, "not restarted");
+            }
+        }
+        Ok(())
+    }
+
+    // === changes ===
+
+    /// Carries out what is pending unless a mount forbids it; true when the plugin is gone.
+    async fn proceed(&mut self, force: bool) -> bool {
+        let target = match &self.pending {
+            None => return false,
+            Some(Pending::Remove) => None,
+            Some(Pending::Change(plan)) => Some(Arc::clone(plan)),
+        };
+        let planned = match &target {
+            Some(plan) => Box::pin(planned(&self.shared, plan)).await,
+            None => Vec::new(),
+        };
+        let same = |slot: &Slot| {
+            planned
+                .iter()
+                .any(|p| p.id == slot.planned.id && p.hash == slot.planned.hash)
+        };
+        let ends: Vec<usize> = (0..self.slots.len())
+            .filter(|at| !same(&self.slots[*at]))
+            .collect();
+        let runs = |at: &usize| {
+            let slot = &self.slots[*at];
+            slot.attach
+                || slot
+                    .unit
+                    .as_ref()
+                    .is_some_and(|unit| unit.phase() != Phase::Down)
+        };
+        if !force && (ends.iter().any(runs) || !self.strays.is_empty()) {
+            match self.mounted().await {
+                Ok(mounts) if mounts.is_empty() => {}
+                Ok(mounts) => {
+                    let what = if target.is_some() {
+                        "changed in"
+                    } else {
+                        "removed from"
+                    };
+                    let first = mounts.first().map(|mount| shown(mount)).unwrap_or_default();
+                    self.board.kept(Some(format!(
+                        "{what} the configuration, and kept while {first} is mounted ({} in all)",
+                        mounts.len()
+                    )));
+                    return false;
+                }
+                Err(why) => {
+                    self.board.kept(Some(why));
+                    return false;
+                }
+            }
+        }
+        self.pending = None;
+        self.board.kept(None);
+        self.replace(target, planned, &ends).await
+    }
+
+    /// Stops and cleans what ends, then goes on with the new plan.
+    async fn replace(
+        &mut self,
+        target: Option<Arc<Plan>>,
+        planned: Vec<Planned>,
+        ends: &[usize],
+    ) -> bool {
+        self.watchers.shutdown().await;
+        if !ends.is_empty() || !self.strays.is_empty() {
+            self.board
+                .overall(Some((PluginState::Stopping, "its configuration changed")));
+        }
+        self.stop_slots(ends).await;
+        let mut jobs = JoinSet::new();
+        for stray in self.strays.drain(..) {
+            jobs.spawn(Box::pin(retire(Arc::clone(&self.shared), stray)));
+        }
+        // Not only stopped: their directories and records go too, unless the id stays.
+        for at in ends {
+            let old = &self.slots[*at].planned;
+            if !planned.iter().any(|new| new.id == old.id) {
+                let retired = Retired::files(&self.plan, old);
+                jobs.spawn(Box::pin(retire(Arc::clone(&self.shared), retired)));
+            }
+        }
+        jobs.join_all().await;
+        let Some(plan) = target else { return true };
+        let mut old = std::mem::take(&mut self.slots);
+        for planned in planned {
+            let before = old.iter().position(|slot| {
+                slot.planned.id == planned.id && slot.planned.hash == planned.hash
+            });
+            let attach = match before.map(|at| old.swap_remove(at)) {
+                Some(Slot {
+                    unit: Some(unit), ..
+                }) => handover(unit).await,
+                Some(slot) => slot.attach,
+                None => false,
+            };
+            self.slots.push(Slot {
+                planned: Arc::new(planned),
+                unit: None,
+                attach,
+            });
+        }
+        drop(old);
+        self.plan = plan;
+        self.board.plan(&self.plan);
+        self.tell_units();
+        if !self.stopped {
+            self.board.overall(None);
+        }
+        false
+    }
+
+    async fn mounted(&self) -> Result<Vec<PathBuf>, String> {
+        let roots = self.plan.mount_roots(&self.shared.places);
+        let all = self
+            .shared
+            .mount_points()
+            .await
+            .map_err(|failure| failure.message)?;
+        Ok(mounts_below(&all, &roots))
+    }
+
+    fn see_mounts(&self, mounts: &watch::Receiver<Arc<Vec<PathBuf>>>) {
+        let roots = self.plan.mount_roots(&self.shared.places);
+        self.board.mounts(mounts_below(&mounts.borrow(), &roots));
+    }
+
+    // === units ===
+
+    async fn plan_slots(&mut self, plan: &Arc<Plan>) {
+        let planned = Box::pin(planned(&self.shared, plan)).await;
+        let slot = |planned| Slot {
+            planned: Arc::new(planned),
+            unit: None,
+            attach: false,
+        };
+        self.slots = planned.into_iter().map(slot).collect();
+        self.tell_units();
+    }
+
+    fn tell_units(&self) {
+        if let Kind::Unmanaged(_) = self.plan.kind {
+            self.board.units(unmanaged::identities(&self.plan));
+            return;
+        }
+        let identity = |slot: &Slot| UnitIdentity {
+            id: Some(slot.planned.id.clone()),
+            services: slot.planned.services.clone(),
+            socket: self.shared.places.runtime.csi_socket(&slot.planned.short),
+        };
+        self.board.units(self.slots.iter().map(identity).collect());
+    }
+
+    /// The unit of a slot, made when there is none.
+    fn unit(&mut self, at: usize) -> &Unit {
+        let (shared, board, plan) = (&self.shared, &self.board, &self.plan);
+        let slot = &mut self.slots[at];
+        let (planned, recorded) = (&slot.planned, slot.attach);
+        slot.unit
+            .get_or_insert_with(|| Unit::new(shared, board, plan, at, planned, recorded))
+    }
+
+    async fn start_wanted(&mut self) {
+        if self.stopped {
+            return;
+        }
+        if let Kind::Unmanaged(_) = self.plan.kind {
+            if self.watchers.is_empty() && self.wants.any() {
+                self.load_history().await;
+                for (at, (endpoint, services)) in
+                    unmanaged::endpoints(&self.plan).into_iter().enumerate()
+                {
+                    let (plan, board) = (Arc::clone(&self.plan), Arc::clone(&self.board));
+                    let watching = unmanaged::keep_watching(plan, board, at, endpoint, services);
+                    self.watchers.spawn(Box::pin(watching));
+                }
+            }
+            return;
+        }
+        for at in 0..self.slots.len() {
+            let slot = &self.slots[at];
+            let wanted = self
+                .serves(at)
+                .iter()
+                .any(|service| self.wants.wanted(*service));
+            let idle = slot
+                .unit
+                .as_ref()
+                .is_none_or(|unit| unit.phase() == Phase::Down);
+            if wanted && idle {
+                self.load_history().await;
+                let attach = self.slots[at].attach;
+                let unit = self.unit(at);
+                unit.begin(attach).await;
+                self.slots[at].attach = false;
+            }
+        }
+    }
+
+    /// The wanted services that this container is the first to offer.
+    fn serves(&self, at: usize) -> Vec<Service> {
+        let first = |service: &Service| {
+            self.slots
+                .iter()
+                .position(|slot| slot.planned.services.contains(service))
+                == Some(at)
+        };
+        self.plan.services.iter().copied().filter(first).collect()
+    }
+
+    async fn stop_slots(&mut self, which: &[usize]) {
+        let grace = self.plan.config.kill_grace;
+        for at in which {
+            if std::mem::take(&mut self.slots[*at].attach) {
+                self.unit(*at).begin(true).await;
+            }
+        }
+        let stops = which.iter().filter_map(|at| self.slots[*at].unit.as_ref());
+        let mut jobs = JoinSet::new();
+        for unit in stops {
+            let control = unit.daemon.control();
+            jobs.spawn(async move { control.stopped(grace).await });
+        }
+        jobs.join_all().await;
+        for at in which {
+            self.slots[*at].unit = None;
+        }
+    }
+
+    /// What happened in earlier lives, read when the plugin is first wanted.
+    async fn load_history(&self) {
+        if !self.board.begin_load() {
+            return;
+        }
+        let path = history_path(&self.shared, self.plan.name());
+        let shared = Arc::clone(&self.shared);
+        let read = blocking(move || shared.writer.recover::<HistoryRecord>(path)).await;
+        match read {
+            Ok(Ok(longshore_checkpoint::Recovered::Record(record))) => self.board.load(&record),
+            Ok(Ok(_)) => {}
+            Ok(Err(error)) => tracing::warn!(%error, "no history"),
+            Err(failure) => tracing::warn!(failure.message, "no history"),
+        }
+    }
+}
+
+/// Nobody may wait for the answer any more.
+fn answer<T>(done: oneshot::Sender<T>, value: T) {
+    if done.send(value).is_err() {
+        tracing::debug!("nobody waits for the answer");
+    }
+}
+
+/// The containers of a plan, asking for the agent's id where it matters.
+pub(crate) async fn planned(shared: &Shared, plan: &Arc<Plan>) -> Vec<Planned> {
+    let mut failures = 0_u32;
+    let agent_id = loop {
+        if !plan.needs_agent_id() {
+            break None;
+        }
+        match shared.agent_id().await {
+            Ok(id) => break Some(id),
+            Err(error) => {
+                tracing::warn!(%error, "the agent's id is needed");
+                failures = failures.saturating_add(1);
+                tokio::time::sleep(longshore_backoff::Backoff::default().delay(failures, 0.5))
+                    .await;
+            }
+        }
+    };
+    plan.planned(&shared.places, agent_id.as_ref())
+}
+
+/// Waits until the container runs or does not, and lets go of it: true when it runs.
+async fn handover(unit: Unit) -> bool {
+    let mut status = unit.daemon.status();
+    let calm = |phase: Phase| {
+        matches!(
+            phase,
+            Phase::Down | Phase::Pausing | Phase::Starting | Phase::Running
+        )
+    };
+    let settled = status.wait_for(|status| calm(status.phase));
+    if tokio::time::timeout(HANDOVER, settled).await.is_err() {
+        tracing::warn!(container = %unit.core.planned.id, "still being launched");
+    }
+    matches!(unit.phase(), Phase::Starting | Phase::Running)
+}
+
+/// Where a plugin's history is; the name is the operator's and may be anything.
+pub(crate) fn history_path(shared: &Shared, name: &str) -> PathBuf {
+    let short = crate::launch::LaunchHash::of(name.as_bytes()).to_string();
+    let safe: String = name
+        .chars()
+        .filter(|c| c.is_ascii_alphanumeric() || *c == '-')
+        .take(40)
+        .collect();
+    let file = format!("{safe}-{}.history", short.get(..8).unwrap_or_default());
+    shared.places.state.history_dir().join(file)
+}
+
+/// The ids that a plan uses.
+pub(crate) fn ids(plan: &Plan) -> Vec<ContainerId> {
+    plan.drafts().iter().map(|draft| draft.id.clone()).collect()
+}

@@ -1,0 +1,438 @@
+//! Recovery: what the agent runs and what the disk says, brought together once for all plugins.
+//!
+//! One GET_CONTAINERS and one pass over the records; each plugin then gets what concerns it. The
+//! agent is asked again until it answers (row 2); a directory that cannot be listed (row 3) is the
+//! trouble of its plugin alone.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use longshore_backoff::Backoff;
+use longshore_checkpoint::{Loaded, quarantine};
+use longshore_container_daemon::Failure;
+use longshore_mesos_api::v1::agent::response::get_containers::Container;
+use longshore_paths::{ContainerId, PluginName, PluginType};
+use tokio::time::sleep;
+
+use crate::host::{launch_hash, mounts_below};
+use crate::plan::{Plan, Planned};
+use crate::plugin::planned;
+use crate::record::ContainerRecord;
+use crate::recover::{Facts, Held, Listed, Verdict, decide};
+use crate::retire::Retired;
+use crate::shared::{Shared, blocking, line, pid_of};
+use crate::status::{Stray, Waiting};
+
+/// How long until a plugin whose directory cannot be listed is looked at again.
+pub(crate) const RETRY: Duration = Duration::from_secs(5);
+
+/// The grace of containers whose own is not known.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// What recovery found of one plugin.
+#[derive(Debug)]
+pub(crate) enum Findings {
+    Found(Vec<Finding>),
+    /// Its directory cannot be listed.
+    Failed(String),
+    /// Nobody has looked yet: a plugin that came later.
+    Look,
+}
+
+/// One container, and what becomes of it.
+#[derive(Debug)]
+pub(crate) struct Finding {
+    pub(crate) id: ContainerId,
+    pub(crate) verdict: Verdict,
+    pub(crate) record: Option<Box<ContainerRecord>>,
+    pub(crate) retired: Retired,
+}
+
+/// A container directory on disk.
+#[derive(Debug)]
+pub(crate) struct OnDisk {
+    id: ContainerId,
+    held: Held,
+    record: Option<Box<ContainerRecord>>,
+}
+
+/// A plugin's directory on disk.
+#[derive(Debug)]
+pub(crate) struct PluginOnDisk {
+    pub(crate) ty: PluginType,
+    pub(crate) name: PluginName,
+    pub(crate) containers: Result<Vec<OnDisk>, String>,
+}
+
+/// Everything below the CSI root.
+#[derive(Debug, Default)]
+pub(crate) struct Disk {
+    pub(crate) plugins: Vec<PluginOnDisk>,
+    pub(crate) strays: Vec<Stray>,
+}
+
+/// The agent's side, by id.
+pub(crate) type Running = BTreeMap<String, Option<u32>>;
+
+/// Asks the agent until it answers; the status says why it waits, and since when.
+pub(crate) async fn running(shared: &Shared) -> Running {
+    let mut failures = 0_u32;
+    loop {
+        match shared.list().await {
+            Ok(containers) => {
+                shared.board.update(|status| status.waiting = None);
+                return containers
+                    .iter()
+                    .map(|c| (c.container_id.value.clone(), pid(c)))
+                    .collect();
+            }
+            Err(error) => {
+                failures = failures.saturating_add(1);
+                let reason = line(&error);
+                tracing::warn!(reason, "recovery waits for the agent");
+                shared.board.update(|status| {
+                    let since = status.waiting.take().map(|waiting| waiting.since);
+                    let since = since.unwrap_or_else(std::time::SystemTime::now);
+                    status.waiting = Some(Waiting { reason, since });
+                });
+                let policy = Backoff::new(Duration::from_millis(100), Duration::from_secs(5), 0.2);
+                sleep(policy.unwrap_or_default().delay(failures, 0.5)).await;
+            }
+        }
+    }
+}
+
+fn pid(container: &Container) -> Option<u32> {
+    pid_of(container)
+}
+
+/// Reads every record below the CSI root, in one pass. Blocks.
+pub(crate) fn read_disk(shared: &Shared) -> Disk {
+    let csi = shared.places.state.csi();
+    let mut disk = Disk::default();
+    let types = match entries(csi.path()) {
+        Ok(types) => types,
+        Err(error) => {
+            disk.strays
+                .push(stray(csi.path(), format!("cannot be listed: {error}")));
+            return disk;
+        }
+    };
+    for type_dir in types {
+        let names = match entries(&type_dir) {
+            Ok(names) => names,
+            Err(error) => {
+                disk.strays
+                    .push(stray(&type_dir, format!("cannot be listed: {error}")));
+                continue;
+            }
+        };
+        for name_dir in names {
+            let (Some(ty), Some(name)) = (text(&type_dir), text(&name_dir)) else {
+                disk.strays.push(stray(
+                    &name_dir,
+                    "is not the directory of a plugin".to_owned(),
+                ));
+                continue;
+            };
+            match (PluginType::new(ty), PluginName::new(name)) {
+                (Ok(ty), Ok(name)) => {
+                    let plugin = read_plugin(shared, &ty, &name, &mut disk.strays);
+                    disk.plugins.push(plugin);
+                }
+                (Err(error), _) | (_, Err(error)) => {
+                    disk.strays.push(stray(&name_dir, line(&error)));
+                }
+            }
+        }
+    }
+    disk
+}
+
+/// Reads the records of one plugin. Blocks.
+pub(crate) fn read_plugin(
+    shared: &Shared,
+    ty: &PluginType,
+    name: &PluginName,
+    strays: &mut Vec<Stray>,
+) -> PluginOnDisk {
+    let csi = shared.places.state.csi();
+    let dir = csi.containers_dir(ty, name);
+    let containers = match entries(&dir) {
+        Ok(paths) => {
+            let mut found = Vec::with_capacity(paths.len());
+            for path in paths {
+                match csi.parse_container(&path) {
+                    Ok((_, _, id)) => found.push(read_container(shared, ty, name, id)),
+                    Err(error) => strays.push(stray(&path, line(&error))),
+                }
+            }
+            Ok(found)
+        }
+        Err(error) => Err(format!(
+            "cannot list {} of type {ty}, name {name}: {error}",
+            dir.display()
+        )),
+    };
+    PluginOnDisk {
+        ty: ty.clone(),
+        name: name.clone(),
+        containers,
+    }
+}
+
+fn read_container(shared: &Shared, ty: &PluginType, name: &PluginName, id: ContainerId) -> OnDisk {
+    let path = shared.places.state.csi().container_info(ty, name, &id);
+    let (held, record) = match shared.writer.read::<ContainerRecord>(&path) {
+        Ok(Loaded::Missing) => (Held::Missing, None),
+        Ok(Loaded::Empty) => (Held::Empty, None),
+        Ok(Loaded::Record(record)) => {
+            // Row 5: a record of another plugin is none of this one's.
+            let own = record.plugin_type == ty.as_str()
+                && record.plugin_name == name.as_str()
+                && record.container_id == id.to_string();
+            if own {
+                (Held::Hash(record.hash), Some(Box::new(record)))
+            } else {
+                set_aside(&path, "a record of another container");
+                (Held::Damaged, None)
+            }
+        }
+        Ok(Loaded::Damaged(damage)) => {
+            set_aside(&path, &line(&damage));
+            (Held::Damaged, None)
+        }
+        Err(error) => {
+            tracing::warn!(path = %path.display(), error = line(&error), "record not read");
+            (Held::Damaged, None)
+        }
+    };
+    OnDisk { id, held, record }
+}
+
+/// Never deleted, and out of the way of the next record.
+fn set_aside(path: &Path, why: &str) {
+    match quarantine(path) {
+        Ok(aside) => {
+            tracing::warn!(path = %path.display(), aside = %aside.display(), why, "record set aside");
+        }
+        Err(error) => {
+            tracing::warn!(path = %path.display(), error = line(&error), why, "damaged record");
+        }
+    }
+}
+
+/// Brings both sides together for one plugin. Blocks (row 14 reads `/proc`).
+pub(crate) fn judge(
+    shared: &Shared,
+    plugin: &PluginOnDisk,
+    planned: &[Planned],
+    running: &Running,
+    mounted: bool,
+) -> Findings {
+    let containers = match &plugin.containers {
+        Ok(containers) => containers,
+        Err(reason) => return Findings::Failed(reason.clone()),
+    };
+    let listed = |id: &ContainerId| match running.get(id.value()) {
+        None => Listed::No,
+        Some(None) => Listed::WithoutPid,
+        Some(Some(_)) => Listed::Running,
+    };
+    let wanted = |id: &ContainerId| planned.iter().find(|planned| planned.id == *id);
+    let finding = |id: &ContainerId, facts: Facts, record: Option<&ContainerRecord>| Finding {
+        id: id.clone(),
+        verdict: decide(&facts),
+        record: record.cloned().map(Box::new),
+        retired: Retired {
+            id: id.clone(),
+            ty: plugin.ty.clone(),
+            name: plugin.name.clone(),
+            user: record.map(|record| record.uid.to_string()),
+            grace: record.map_or(GRACE, |record| Duration::from_millis(record.grace_ms)),
+            running: false,
+            ending: false,
+        },
+    };
+    let mut found = Vec::new();
+    for on_disk in containers {
+        let facts = Facts {
+            listed: listed(&on_disk.id),
+            held: on_disk.held,
+            wanted: wanted(&on_disk.id).map(|planned| planned.hash),
+            environment: None,
+            mounted,
+        };
+        found.push(finding(&on_disk.id, facts, on_disk.record.as_deref()));
+    }
+    for planned in planned {
+        let known = containers.iter().any(|on_disk| on_disk.id == planned.id);
+        if known || listed(&planned.id) == Listed::No {
+            continue;
+        }
+        let pid = running.get(planned.id.value()).copied().flatten();
+        let told = pid.and_then(|pid| launch_hash(shared.host.as_ref(), pid));
+        let environment = told
+            .filter(|told| *told == planned.hash.to_string())
+            .map(|_| planned.hash);
+        let facts = Facts {
+            listed: listed(&planned.id),
+            held: Held::NoDirectory,
+            wanted: Some(planned.hash),
+            environment,
+            mounted,
+        };
+        found.push(finding(&planned.id, facts, None));
+    }
+    Findings::Found(found)
+}
+
+/// Looks at one plugin alone: one that came later, or whose directory could not be listed.
+pub(crate) async fn look(shared: &Arc<Shared>, plan: &Arc<Plan>) -> Findings {
+    let planned = Box::pin(planned(shared, plan)).await;
+    let running = Box::pin(running(shared)).await;
+    let mounts = shared.mount_points().await;
+    let (this, plan) = (Arc::clone(shared), Arc::clone(plan));
+    let judged = blocking(move || {
+        let mut strays = Vec::new();
+        let plugin = read_plugin(&this, &plan.ty, &plan.plugin_name, &mut strays);
+        let mounted = is_mounted(&this, &plan, mounts.as_ref());
+        judge(&this, &plugin, &planned, &running, mounted)
+    });
+    judged
+        .await
+        .unwrap_or_else(|failure| Findings::Failed(failure.message))
+}
+
+/// Whether anything is mounted below the plugin's mount roots; yes when nobody can tell.
+pub(crate) fn is_mounted(
+    shared: &Shared,
+    plan: &Plan,
+    mounts: Result<&Vec<PathBuf>, &Failure>,
+) -> bool {
+    match mounts {
+        Ok(mounts) => !mounts_below(mounts, &plan.mount_roots(&shared.places)).is_empty(),
+        Err(_) => true,
+    }
+}
+
+/// The ids that look like ours and belong to no plugin (row 14).
+pub(crate) fn unclaimed(running: &Running, known: impl Fn(&str) -> bool) -> Vec<Stray> {
+    let unknown = running.keys().filter(|id| !known(id));
+    let one = |id: &String| Stray {
+        what: format!("container {id}"),
+        reason: "no plugin of the configuration has this id; left alone".to_owned(),
+    };
+    unknown.map(one).collect()
+}
+
+/// Plugins on disk that no configuration has: each becomes a plan from its records, to be removed.
+/// Without a readable record only the ids are known; what runs is reported, never touched.
+pub(crate) fn left_over(
+    shared: &Shared,
+    left: Vec<PluginOnDisk>,
+    running: &Running,
+    mounts: Result<&Vec<PathBuf>, &Failure>,
+    strays: &mut Vec<Stray>,
+) -> Vec<(Arc<Plan>, Findings)> {
+    let mut plans = Vec::new();
+    for plugin in left {
+        let containers = match &plugin.containers {
+            Ok(containers) => containers,
+            Err(reason) => {
+                strays.push(Stray {
+                    what: plugin.ty.to_string(),
+                    reason: reason.clone(),
+                });
+                continue;
+            }
+        };
+        let records: Vec<ContainerRecord> = containers
+            .iter()
+            .filter_map(|on_disk| on_disk.record.as_deref().cloned())
+            .collect();
+        if records.is_empty() {
+            let runs = containers
+                .iter()
+                .filter(|on_disk| running.contains_key(on_disk.id.value()));
+            strays.extend(
+                runs.map(|on_disk| Stray {
+                    what: format!("container {}", on_disk.id),
+                    reason: "its record cannot be read and no plugin of the configuration has it"
+                        .to_owned(),
+                }),
+            );
+            continue;
+        }
+        match Plan::of_records(&records, &shared.places) {
+            Ok(plan) => {
+                let plan = Arc::new(plan);
+                let mounted = is_mounted(shared, &plan, mounts);
+                // As their records say they are what they should be: kept until the removal,
+                // which follows at once unless something is mounted.
+                let old: Vec<Planned> = records
+                    .into_iter()
+                    .filter_map(|record| Planned::of_record(record, &shared.places))
+                    .collect();
+                let findings = judge(shared, &plugin, &old, running, mounted);
+                plans.push((plan, findings));
+            }
+            Err(error) => strays.push(Stray {
+                what: plugin.ty.to_string(),
+                reason: line(&error),
+            }),
+        }
+    }
+    plans
+}
+
+impl PluginOnDisk {
+    /// A plugin that has no directory.
+    pub(crate) fn empty(plan: &Plan) -> Self {
+        Self {
+            ty: plan.ty.clone(),
+            name: plan.plugin_name.clone(),
+            containers: Ok(Vec::new()),
+        }
+    }
+
+    pub(crate) fn container_ids(&self) -> Vec<String> {
+        let containers = self
+            .containers
+            .as_ref()
+            .map(Vec::as_slice)
+            .unwrap_or_default();
+        containers
+            .iter()
+            .map(|on_disk| on_disk.id.value().to_owned())
+            .collect()
+    }
+}
+
+fn entries(dir: &Path) -> io::Result<Vec<PathBuf>> {
+    let list = match fs::read_dir(dir) {
+        Ok(list) => list,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(error),
+    };
+    let mut paths: Vec<PathBuf> = list
+        .map(|entry| entry.map(|entry| entry.path()))
+        .collect::<Result<_, _>>()?;
+    paths.sort();
+    Ok(paths)
+}
+
+fn text(path: &Path) -> Option<&str> {
+    path.file_name()?.to_str()
+}
+
+fn stray(path: &Path, reason: String) -> Stray {
+    Stray {
+        what: path.display().to_string(),
+        reason,
+    }
+}

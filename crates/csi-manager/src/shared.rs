@@ -1,0 +1,220 @@
+//! What all plugins share: places, the agent, the host, and two small services: pids and mounts.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use longshore_agent_client::{AgentClient, AgentError, Show};
+use longshore_backoff::Backoff;
+use longshore_checkpoint::Writer;
+use longshore_container_daemon::Failure;
+use longshore_mesos_api::v1::agent::response::get_containers::Container;
+use longshore_paths::ContainerId;
+use tokio::sync::{Notify, OnceCell, watch};
+use tokio::time::{sleep, timeout};
+
+use crate::board::StatusBoard;
+use crate::host::{HostView, fuse_holder};
+use crate::options::{LogReader, ManagerOptions};
+use crate::plan::Places;
+
+/// How many stderr lines are kept of a failure.
+const STDERR_LINES: usize = 10;
+
+/// How long anybody waits for a pid, which is only nice to have.
+const PID_DEADLINE: Duration = Duration::from_secs(5);
+
+/// Several who want pids at once share one GET_CONTAINERS.
+const PID_GATHER: Duration = Duration::from_millis(20);
+
+/// How often the mount table is read while there are plugins.
+const MOUNTS_INTERVAL: Duration = Duration::from_secs(1);
+
+/// A pid by container id.
+pub(crate) type Pids = BTreeMap<String, u32>;
+
+pub(crate) struct Shared {
+    pub(crate) places: Places,
+    pub(crate) agent: Arc<AgentClient>,
+    pub(crate) board: Arc<StatusBoard>,
+    pub(crate) host: Arc<dyn HostView>,
+    pub(crate) writer: Writer,
+    pub(crate) eager: bool,
+    logs: Option<Arc<dyn LogReader>>,
+    configured_agent_id: Option<Arc<str>>,
+    agent_id: OnceCell<Arc<str>>,
+    list: Notify,
+    pids: watch::Sender<Arc<Pids>>,
+    pub(crate) mounts: watch::Sender<Arc<Vec<PathBuf>>>,
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared")
+            .field("places", &self.places)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    pub(crate) fn new(options: ManagerOptions, places: Places) -> Self {
+        Self {
+            places,
+            agent: Arc::new(options.agent),
+            board: Arc::new(StatusBoard::new()),
+            host: options.host,
+            writer: Writer::new(),
+            eager: options.eager,
+            logs: options.logs,
+            configured_agent_id: options.agent_id.map(Arc::from),
+            agent_id: OnceCell::new(),
+            list: Notify::new(),
+            pids: watch::Sender::new(Arc::default()),
+            mounts: watch::Sender::new(Arc::default()),
+        }
+    }
+
+    /// `MESOS_AGENT_ID`: configured, else the agent's own, else made from the root's instance id,
+    /// which is random and kept there. Only an agent that answers decides; it is asked again until
+    /// it does, since another id would restart every node plugin.
+    pub(crate) async fn agent_id(&self) -> Result<Arc<str>, AgentError> {
+        if let Some(id) = &self.configured_agent_id {
+            return Ok(Arc::clone(id));
+        }
+        let ask = || async {
+            let ours = || Arc::from(format!("longshore-{}", self.places.instance));
+            match self.agent.get_agent().await {
+                Ok(answer) => {
+                    let id = answer
+                        .agent_info
+                        .and_then(|info| info.id)
+                        .map(|id| id.value);
+                    Ok(id.filter(|id| !id.is_empty()).map_or_else(ours, Arc::from))
+                }
+                Err(error) if error.is_retryable() || error.status().is_none() => Err(error),
+                Err(_) => Ok(ours()),
+            }
+        };
+        self.agent_id.get_or_try_init(ask).await.cloned()
+    }
+
+    /// The standalone containers whose id is one of ours.
+    pub(crate) async fn list(&self) -> Result<Vec<Container>, AgentError> {
+        let show = Show {
+            nested: false,
+            standalone: true,
+        };
+        let prefix = self.places.prefix();
+        let mut containers = self.agent.get_containers(show).await?;
+        containers.retain(|container| {
+            let id = &container.container_id;
+            id.parent.is_none() && id.value.starts_with(&prefix)
+        });
+        Ok(containers)
+    }
+
+    /// Asks the agent for a container's pid; `None` when it has none or does not say in time.
+    pub(crate) async fn pid(&self, id: &ContainerId) -> Option<u32> {
+        let mut pids = self.pids.subscribe();
+        pids.mark_unchanged();
+        self.list.notify_one();
+        timeout(PID_DEADLINE, pids.changed()).await.ok()?.ok()?;
+        let known = Arc::clone(&pids.borrow());
+        known.get(id.value()).copied()
+    }
+
+    /// A process of the container's tree that holds `/dev/fuse`.
+    pub(crate) async fn fuse_holder(&self, id: &ContainerId) -> Option<u32> {
+        let pid = self.pid(id).await?;
+        let host = Arc::clone(&self.host);
+        blocking(move || fuse_holder(host.as_ref(), pid))
+            .await
+            .ok()
+            .flatten()
+    }
+
+    /// Answers those who wait for pids.
+    pub(crate) async fn serve_pids(&self) {
+        let mut failures = 0;
+        loop {
+            self.list.notified().await;
+            sleep(PID_GATHER).await;
+            match self.list().await {
+                Ok(containers) => {
+                    failures = 0;
+                    let pids = containers
+                        .iter()
+                        .filter_map(|c| Some((c.container_id.value.clone(), pid_of(c)?)));
+                    self.pids.send_replace(Arc::new(pids.collect()));
+                }
+                Err(error) => {
+                    tracing::debug!(%error, "no pids from the agent");
+                    failures += 1;
+                    sleep(Backoff::default().delay(failures, 0.0)).await;
+                }
+            }
+        }
+    }
+
+    /// Reads the mount table again and again, and tells when it changed.
+    pub(crate) async fn serve_mounts(&self) {
+        loop {
+            let host = Arc::clone(&self.host);
+            if let Ok(Ok(found)) = blocking(move || host.mount_points()).await {
+                self.saw_mounts(&found);
+            }
+            sleep(MOUNTS_INTERVAL).await;
+        }
+    }
+
+    fn saw_mounts(&self, found: &[PathBuf]) {
+        self.mounts.send_if_modified(|known| {
+            let changed = **known != found;
+            if changed {
+                *known = Arc::new(found.to_vec());
+            }
+            changed
+        });
+    }
+
+    /// The mount points, as they are now. Everybody hears of it, so that whoever is kept by a
+    /// mount seen here is told when it is gone.
+    pub(crate) async fn mount_points(&self) -> Result<Vec<PathBuf>, Failure> {
+        let host = Arc::clone(&self.host);
+        let found = blocking(move || host.mount_points()).await?;
+        let found =
+            found.map_err(|error| Failure::new(format!("cannot read the mount table: {error}")))?;
+        self.saw_mounts(&found);
+        Ok(found)
+    }
+
+    /// The last stderr lines of a container, where its sandbox is known.
+    pub(crate) async fn stderr(&self, id: &ContainerId) -> Vec<String> {
+        let Some(logs) = self.logs.clone() else {
+            return Vec::new();
+        };
+        let id = id.clone();
+        blocking(move || logs.stderr_tail(&id, STDERR_LINES))
+            .await
+            .unwrap_or_default()
+    }
+}
+
+/// The pid of a container that is really running (one that is being destroyed has none).
+pub(crate) fn pid_of(container: &Container) -> Option<u32> {
+    container.container_status.as_ref()?.executor_pid
+}
+
+/// Runs file-system work on a blocking thread.
+pub(crate) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Failure> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|error| Failure::new(format!("the work was cut off: {error}")))
+}
+
+/// An error with its causes, in one line.
+pub(crate) fn line(error: &dyn std::error::Error) -> String {
+    Failure::from_error(error).message
+}

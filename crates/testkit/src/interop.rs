@@ -1,0 +1,60 @@
+//! The Go programs of `tests/interop/go`: `csi-sanity` (the sanity tests of kubernetes-csi/csi-test) and
+//! `csi-driver-dir` (a CSI v1 driver on grpc-go, whose volumes survive a kill).
+//!
+//! ```no_run
+//! use longshore_testkit::{interop, peers};
+//! let Some(go) = peers::go() else { return };
+//! let driver = interop::program(&go, "csi-driver-dir");
+//! // CSI_ENDPOINT=unix://<socket> <driver> -state <dir>
+//! # let _ = driver;
+//! ```
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    process::Command,
+    sync::{Mutex, PoisonError},
+};
+
+/// Builds a program once per build directory, with the modules that `go.sum` names, and gives its path.
+///
+/// # Panics
+/// When it cannot be built.
+#[must_use]
+pub fn program(go: &Path, name: &str) -> PathBuf {
+    // One at a time: what the first one compiles, the others find in Go's cache.
+    static BUILDING: Mutex<()> = Mutex::new(());
+    let building = BUILDING.lock().unwrap_or_else(PoisonError::into_inner);
+    let built = build(go, name);
+    drop(building);
+    match built {
+        Ok(path) => path,
+        Err(error) => panic!("cannot build the Go program {name}: {error}"),
+    }
+}
+
+fn build(go: &Path, name: &str) -> io::Result<PathBuf> {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/interop/go");
+    let test = std::env::current_exe()?;
+    let target = test
+        .ancestors()
+        .find(|dir| dir.join("CACHEDIR.TAG").exists())
+        .ok_or_else(|| io::Error::other("the test runs outside a target directory"))?;
+    let out = target.join("interop");
+    fs::create_dir_all(&out)?;
+    let path = out.join(name);
+    // go build is quick when nothing changed, and replaces the file at once when something did.
+    let output = Command::new(go)
+        .current_dir(source)
+        .args(["build", "-mod=readonly", "-o"])
+        .arg(&path)
+        .arg(format!("./{name}"))
+        .output()?;
+    if output.status.success() {
+        Ok(path)
+    } else {
+        Err(io::Error::other(
+            String::from_utf8_lossy(&output.stderr).into_owned(),
+        ))
+    }
+}
