@@ -14,6 +14,11 @@
 //! - Root never follows a name that somebody else can plant: a target is opened without following and mounted through
 //!   that handle. What is not the volume's is never unmounted or removed, and nothing is removed below a mount point.
 //! - Calls are made one at a time, on a blocking thread.
+//!
+//! # Limits
+//!
+//! A client on a recent C-core (Python, C++) must set `grpc.default_authority` to `localhost`, as the CSI sidecars do: its
+//! default for a Unix socket is the percent-encoded path, which the HTTP/2 library below resets as malformed.
 
 mod driver;
 mod error;

@@ -6,6 +6,7 @@ mod connect;
 mod describe;
 
 mod liveness;
+mod peers;
 mod probe;
 mod socket;
 
