@@ -2,5 +2,6 @@
 
 #![expect(clippy::unwrap_used, reason = "tests stop where they fail")]
 
+mod aa;
 mod containers;
 mod http;
