@@ -104,6 +104,7 @@ async fn aa_an_id_is_taken_until_its_container_has_ended_and_then_free() {
     let node = Node::new();
     let agent = node.start().await;
     launch(&agent, "c", "echo one; exec sleep 1000").await;
+    eventually("its first line", || node.output("c") == "one\n").await;
     let again = || agent.launch(request("c", shell("exit 1")));
     assert_eq!(within(again()).await, Ok(Launched::AlreadyPresent));
     let (one, two, three) = within(async { tokio::join!(again(), again(), again()) }).await;
