@@ -20,10 +20,14 @@
 //! # }
 //! ```
 
+mod clock;
+mod node;
 mod options;
 mod report;
 mod samples;
 
+pub use clock::monotonic;
+pub use node::{Node, client, longshore, socket};
 pub use options::Options;
 pub use report::{Better, Report, Row, Unit};
 pub use samples::{Failure, Samples};
