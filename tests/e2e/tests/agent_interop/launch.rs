@@ -154,11 +154,17 @@ pub(crate) async fn the_environment_is_what_is_given_and_the_sandbox_is_the_work
 }
 
 pub(crate) async fn the_agents_own_environment_is_not_inherited(t: &mut Target) {
-    // Cargo gives this variable to the test, and so to both agents.
-    assert!(std::env::var_os("CARGO_PKG_NAME").is_some());
+    /// What an agent gives, and what a shell sets by itself.
+    const GIVEN: [&str; 6] = ["MESOS_SANDBOX", "OLDPWD", "PATH", "PWD", "SHLVL", "_"];
     let id = t.id("own-env");
-    let exit = run_to_end(t, &id, "test -z \"$CARGO_PKG_NAME\"").await;
+    let exit = run_to_end(t, &id, "env").await;
     assert_eq!(exit.exit_status, Some(0));
+    let env = std::fs::read_to_string(t.sandbox(&id).join("stdout")).unwrap();
+    assert!(env.lines().any(|line| line.starts_with("PATH=")), "{env}");
+    for line in env.lines() {
+        let (name, _) = line.split_once('=').unwrap();
+        assert!(GIVEN.contains(&name), "{line}");
+    }
 }
 
 pub(crate) async fn output_goes_to_files_in_the_sandbox(t: &mut Target) {
