@@ -112,27 +112,4 @@ impl RecordedTransition {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_transition_survives_its_record() {
-        let transition = Transition {
-            at: UNIX_EPOCH + Duration::from_millis(1_790_000_000_123),
-            from: PluginState::Ready,
-            to: PluginState::Backoff,
-            reason: "exited with 1".to_owned(),
-            exit_status: Some(256),
-            stderr: vec!["panic".to_owned()],
-        };
-        let record = HistoryRecord {
-            version: Some("v1".to_owned()),
-            transitions: vec![RecordedTransition::new(&transition)],
-            ..HistoryRecord::default()
-        };
-        let body = record.encode().unwrap();
-        let back = HistoryRecord::decode(1, &body).unwrap();
-        assert_eq!(back, record);
-        assert_eq!(back.transitions[0].to_transition(), transition);
-    }
-}
+mod tests;

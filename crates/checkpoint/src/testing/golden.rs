@@ -5,12 +5,17 @@ use std::path::Path;
 
 use crate::record::{AnyRecord, Loaded, Record};
 
+/// With this variable set a golden file that is missing is written; none is ever changed.
+const WRITE: &str = "LONGSHORE_GOLDEN_WRITE";
+
 /// Checks the golden files of `R` in `dir`, and returns what is wrong with them.
 ///
 /// * `v<VERSION>.rec` holds `sample` and its bytes are what is written today.
 /// * Every `v<n>.rec` up to `READS_UP_TO` is read; there is one for each version from `oldest` on.
 /// * `releases` lists, a line each, a release and the newest version that it reads (`0.1.0 1`). The
 ///   last line before that of `release` is the previous release, and reads what is written today.
+///
+/// With `LONGSHORE_GOLDEN_WRITE=1` in the environment the first of these is written when it is missing.
 ///
 /// # Errors
 /// A text for the test to panic with.
@@ -23,11 +28,16 @@ pub fn check_golden<R: Record + PartialEq + Debug>(
     let dir = dir.as_ref();
     let today = dir.join(format!("v{}.rec", R::VERSION));
     let written = sample.to_file(&today).map_err(|error| error.to_string())?;
+    if std::env::var_os(WRITE).is_some() && !today.exists() {
+        std::fs::create_dir_all(dir).map_err(|error| error.to_string())?;
+        std::fs::write(&today, &written).map_err(|error| error.to_string())?;
+    }
     let golden = std::fs::read(&today).unwrap_or_default();
     if golden != written {
         let hex: String = written.iter().map(|byte| format!("{byte:02x}")).collect();
         return Err(format!(
-            "{} is not what is written today: a changed body needs a new version. Today's bytes: {hex}",
+            "{} is not what is written today: a changed body needs a new version, whose file is made \
+             with {WRITE}=1. Today's bytes: {hex}",
             today.display()
         ));
     }
