@@ -41,6 +41,12 @@ const TARGETS: &[Target] = &[
         descriptors: false,
     },
     Target {
+        crate_dir: "nri-api",
+        protos: &["nri/v1alpha1/nri.proto"],
+        services: false,
+        descriptors: false,
+    },
+    Target {
         crate_dir: "control-api",
         protos: &["longshore/control/v1/control.proto"],
         services: true,
