@@ -71,6 +71,14 @@ impl OwningPlugins {
         *self.place(container, field, key) = mark_for_removal(plugin);
     }
 
+    /// Forgets the owner of a key: whoever comes next may claim it.
+    pub fn release(&mut self, container: &str, field: Field, key: &str) {
+        let fields = self.owners.get_mut(container);
+        if let Some(keys) = fields.and_then(|fields| fields.compound.get_mut(&(field as i32))) {
+            keys.owners.remove(key);
+        }
+    }
+
     /// Adds `plugin` to the owners of the container's hooks.
     pub fn claim_hooks(&mut self, container: &str, plugin: &str) {
         let owners = self.place(container, Field::OciHooks, None);

@@ -1,0 +1,3 @@
+//! The runtime's side of the Node Resource Interface.
+
+pub mod merge;
