@@ -44,6 +44,7 @@ const TARGETS: &[Target] = &[
         crate_dir: "nri-api",
         protos: &["nri/v1alpha1/nri.proto"],
         services: false,
+        stubs: false,
         descriptors: false,
     },
     Target {

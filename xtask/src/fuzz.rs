@@ -75,6 +75,36 @@ const TARGETS: &[Target] = &[
         what: "addresses of agents",
     },
     Target {
+        name: "nri-events",
+        package: "longshore-nri-api",
+        filter: "event::",
+        what: "event lists of plugins",
+    },
+    Target {
+        name: "nri-merge",
+        package: "longshore-nri-adaptation",
+        filter: "merge::tests::laws::",
+        what: "replies of plugins, merged and applied",
+    },
+    Target {
+        name: "ttrpc-envelope",
+        package: "longshore-ttrpc",
+        filter: "envelope::",
+        what: "ttrpc requests",
+    },
+    Target {
+        name: "ttrpc-frame",
+        package: "longshore-ttrpc",
+        filter: "frame::",
+        what: "ttrpc frames, cut anywhere",
+    },
+    Target {
+        name: "ttrpc-mux",
+        package: "longshore-ttrpc",
+        filter: "mux::",
+        what: "frames of NRI's multiplexer",
+    },
+    Target {
         name: "agent-http",
         package: "longshore-agent",
         filter: "http::",

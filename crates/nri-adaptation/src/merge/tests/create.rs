@@ -119,16 +119,16 @@ const ADJUSTMENTS: &[(&str, Adjust)] = &[
     }),
     ("row_62_cpu", |a, plugin| set_cpu(a.resources_mut(), plugin)),
     ("row_63_memory", |a, plugin| {
-        set_memory(a.resources_mut(), plugin)
+        set_memory(a.resources_mut(), plugin);
     }),
     ("row_64_classes", |a, plugin| {
-        set_classes(a.resources_mut(), plugin)
+        set_classes(a.resources_mut(), plugin);
     }),
     ("row_65_hugepages", |a, plugin| {
-        set_hugepages(a.resources_mut(), plugin)
+        set_hugepages(a.resources_mut(), plugin);
     }),
     ("row_66_unified", |a, plugin| {
-        set_unified(a.resources_mut(), plugin)
+        set_unified(a.resources_mut(), plugin);
     }),
     ("row_67_cgroups_path", |a, plugin| {
         a.set_cgroups_path(format!("/{plugin}"));
