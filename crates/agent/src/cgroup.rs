@@ -4,7 +4,7 @@
 //!  v2   <root>/longshore/shims            all shims: outside the daemon's cgroup, without limits
 //!       <root>/longshore/<hash>-<id>      one container: its limits, cgroup.kill for its tree
 //!       <root>/longshore/<hash>-<id>/<..> its nested ones: below its limits
-//!  v1   the same below <root>/{cpu,memory,pids,freezer,systemd,unified} as far as they are mounted
+//!  v1   the same below <root>/{cpu,memory,systemd} and one of {unified,pids,freezer}, as far as mounted
 //! ```
 //!
 //! The daemon's cgroup is never used, so that stopping its unit leaves the containers alone. What
@@ -81,10 +81,11 @@ impl Layout {
         };
         let cpu = hierarchy("cpu").or_else(|| hierarchy("cpu,cpuacct"));
         let memory = hierarchy("memory");
-        let trackers: Vec<_> = ["unified", "systemd", "pids", "freezer"]
+        // One to find the tree by, best the one that can kill it, and systemd's own.
+        let tracker = ["unified", "pids", "freezer"]
             .into_iter()
-            .filter_map(hierarchy)
-            .collect();
+            .find_map(hierarchy);
+        let trackers: Vec<_> = tracker.into_iter().chain(hierarchy("systemd")).collect();
         if cpu.is_none() && memory.is_none() && trackers.is_empty() {
             let reason = format!("no cgroup can be made below {}", root.display());
             return Self::none(reason);
@@ -385,13 +386,16 @@ fn make(hierarchy: &Path) -> io::Result<()> {
     }
 }
 
-/// Moves the calling process into each of the cgroups.
+/// Moves the calling process, which has one thread, into each of the cgroups.
 ///
 /// # Errors
 /// The first that fails, with its path.
-pub(crate) fn join(dirs: &[PathBuf]) -> io::Result<()> {
+pub(crate) fn join<'a>(dirs: impl IntoIterator<Item = &'a PathBuf>) -> io::Result<()> {
     for dir in dirs {
-        write(&dir.join("cgroup.procs"), "0").map_err(|error| {
+        // A thread that moves itself alone is not held up by the kernel's lock on all forks of the
+        // machine (which takes a grace period, 8 ms and more); v1 has a file for that.
+        let file = if is_v2(dir) { "cgroup.procs" } else { "tasks" };
+        write(&dir.join(file), "0").map_err(|error| {
             io::Error::new(
                 error.kind(),
                 format!("cannot join the cgroup {}: {error}", dir.display()),
@@ -399,6 +403,11 @@ pub(crate) fn join(dirs: &[PathBuf]) -> io::Result<()> {
         })?;
     }
     Ok(())
+}
+
+/// Whether a cgroup is one of v2, where moving is slow.
+pub(crate) fn is_v2(dir: &Path) -> bool {
+    !dir.join("tasks").exists()
 }
 
 /// Sends SIGKILL to everything in the container's cgroups, those below included, where the kernel

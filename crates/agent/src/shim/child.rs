@@ -11,7 +11,7 @@ use std::ffi::{CStr, CString};
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
 use nix::sys::prctl;
@@ -39,6 +39,8 @@ const EXIT_NOT_EXECUTED: i32 = 1;
 /// The child's ends of the pipes, and what it starts from.
 pub(super) struct Child<'a> {
     pub spec: &'a Spec,
+    /// The cgroup that the process was born in.
+    pub joined: Option<&'a PathBuf>,
     pub sandbox: &'a OwnedFd,
     pub shim: i32,
     pub null: OwnedFd,
@@ -84,7 +86,12 @@ impl Child<'_> {
         // Set again after the change of user, which clears it.
         prctl::set_pdeathsig(Signal::SIGKILL).map_err(failed("set the death signal"))?;
         sys::reset_nice();
-        cgroup::join(&spec.cgroups.container).map_err(|error| Failure {
+        let others = spec
+            .cgroups
+            .container
+            .iter()
+            .filter(|dir| Some(*dir) != self.joined);
+        cgroup::join(others).map_err(|error| Failure {
             kind: FAILED,
             text: error.to_string(),
         })?;

@@ -129,8 +129,6 @@ fn start(dir: &Path, report: &mut File) -> Result<Supervision, Failure> {
         Err(error) => return Err(failed("read the container's record")(error)),
     };
     let spec = &record.spec;
-    // Without the shims' cgroup the shim stays in the daemon's: worse, but no reason to fail.
-    let _reported_by_the_agent = cgroup::join(&spec.cgroups.shims);
     let sandbox = dirs::open(&spec.sandbox_base)
         .and_then(|base| dirs::ensure_below(base, &spec.sandbox, 0o750))
         .map_err(failed("open the sandbox"))?;
@@ -151,11 +149,16 @@ fn start(dir: &Path, report: &mut File) -> Result<Supervision, Failure> {
     let (status_read, status_write) = pipe()?;
     let (go_read, go_write) = pipe()?;
     let null = child::null().map_err(failed("open /dev/null"))?;
-    let pid = match sys::fork_single_threaded().map_err(failed("fork"))? {
+    let own_cgroup = spec.cgroups.container.iter().find(|dir| cgroup::is_v2(dir));
+    let handle = own_cgroup.and_then(|dir| dirs::open(dir).ok());
+    let forked = sys::fork_single_threaded(handle.as_ref().map(AsFd::as_fd));
+    let (forked, joined) = forked.map_err(failed("fork"))?;
+    let pid = match forked {
         sys::Forked::Child => {
             drop((out_read, err_read, status_read, go_write, signals));
             Child {
                 spec,
+                joined: own_cgroup.filter(|_| joined),
                 sandbox: &sandbox,
                 shim: own,
                 null,
@@ -179,8 +182,18 @@ fn start(dir: &Path, report: &mut File) -> Result<Supervision, Failure> {
         }
     };
     let _agent_is_gone = write!(report, "ok {} {}", init.pid, init.start);
+    // Without the shims' cgroup the shim stays in the daemon's: worse, but no reason to fail.
+    let (slow, quick): (Vec<_>, Vec<_>) = record
+        .spec
+        .cgroups
+        .shims
+        .iter()
+        .cloned()
+        .partition(|dir| cgroup::is_v2(dir));
+    let _reported_by_the_agent = cgroup::join(&quick);
     Ok(Supervision {
         dir: dir.to_owned(),
+        join_later: slow,
         cgroups: record.spec.cgroups,
         init: pid,
         signals,

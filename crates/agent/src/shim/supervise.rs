@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use longshore_checkpoint::{Durability, Writer};
 use nix::errno::Errno;
@@ -27,12 +27,16 @@ const EXIT_PAUSE_MS: u16 = 100;
 /// Looks for a kill after the kernel has told of too little memory, and the pause between them.
 const OOM_LOOKS: u32 = 200;
 const OOM_PAUSE_MS: u16 = 10;
+const JOIN_AFTER_MS: u16 = 50;
 
 /// A container that runs, seen from its shim.
 #[derive(Debug)]
 pub(super) struct Supervision {
     pub dir: PathBuf,
     pub cgroups: Cgroups,
+    /// Cgroups of the shims, which are joined when the container has proved not to be a short one:
+    /// a move takes longer than `true`.
+    pub join_later: Vec<PathBuf>,
     pub init: i32,
     pub signals: SignalFd,
     /// The container's stdout and stderr, and where they go.
@@ -98,6 +102,7 @@ impl Supervision {
         // The event may come before the kill that it tells of.
         let mut look_again = OOM_LOOKS;
         let mut not_executed = None;
+        let begun = Instant::now();
         loop {
             // The first of these two polls may find the init ended already: ask before sleeping.
             if let Some(status) = self.reap() {
@@ -125,8 +130,10 @@ impl Supervision {
                 }
                 let timeout = if look_again < OOM_LOOKS {
                     PollTimeout::from(OOM_PAUSE_MS)
-                } else {
+                } else if self.join_later.is_empty() {
                     PollTimeout::NONE
+                } else {
+                    PollTimeout::from(JOIN_AFTER_MS)
                 };
                 match poll(&mut fds, timeout) {
                     Ok(_) | Err(Errno::EINTR) => {}
@@ -158,6 +165,11 @@ impl Supervision {
                         look_again = 0;
                     }
                 }
+            }
+            if !self.join_later.is_empty()
+                && begun.elapsed() >= Duration::from_millis(u64::from(JOIN_AFTER_MS))
+            {
+                let _reported_by_the_agent = cgroup::join(&std::mem::take(&mut self.join_later));
             }
             if look_again < OOM_LOOKS
                 && let Some(watch) = &self.cgroups.memory

@@ -12,6 +12,11 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use tokio::io::Interest;
 use tokio::io::unix::{AsyncFd, AsyncFdRegisterError};
 
+/// From linux/sched.h, as a flag of clone3(2).
+const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
+/// As clone3(2) takes it.
+const SIGCHLD: u64 = libc::SIGCHLD as u64;
+
 /// On which side of a fork we are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Forked {
@@ -21,22 +26,45 @@ pub(crate) enum Forked {
     Child,
 }
 
-/// fork(2), for a process with a single thread.
+/// fork(2), for a process with a single thread; into a cgroup v2 where one is given and the kernel can
+/// (Linux 5.7), which spares the child the slow move. Says whether it did.
 ///
 /// # Errors
 /// EAGAIN and ENOMEM, also when the process has other threads (EDEADLK): the child of such a
 /// process may find any lock held for ever.
-pub(crate) fn fork_single_threaded() -> io::Result<Forked> {
+pub(crate) fn fork_single_threaded(cgroup: Option<BorrowedFd<'_>>) -> io::Result<(Forked, bool)> {
     let threads = std::fs::read_dir("/proc/self/task")?.count();
     if threads != 1 {
         return Err(io::Error::from_raw_os_error(libc::EDEADLK));
+    }
+    if let Some(cgroup) = cgroup.and_then(|cgroup| u64::try_from(cgroup.as_raw_fd()).ok()) {
+        // SAFETY: zeroes are valid arguments.
+        let mut arguments: libc::clone_args = unsafe { std::mem::zeroed() };
+        arguments.flags = CLONE_INTO_CGROUP;
+        arguments.exit_signal = SIGCHLD;
+        arguments.cgroup = cgroup;
+        // SAFETY: without CLONE_VM this is fork(2): a copy of the whole process, whose one thread is
+        // the caller, on its own copy of the stack. The arguments live for the call.
+        let pid = unsafe {
+            libc::syscall(
+                libc::SYS_clone3,
+                &raw mut arguments,
+                size_of::<libc::clone_args>(),
+            )
+        };
+        match i32::try_from(pid) {
+            Ok(0) => return Ok((Forked::Child, true)),
+            Ok(pid) if pid > 0 => return Ok((Forked::Parent(pid), true)),
+            // An older kernel, or a cgroup that does not take it: the child may still join itself.
+            _ => {}
+        }
     }
     // SAFETY: with one thread the child is a complete copy: no lock is held by a thread that does
     // not exist in it, so it may allocate and call what it likes.
     match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error()),
-        0 => Ok(Forked::Child),
-        pid => Ok(Forked::Parent(pid)),
+        0 => Ok((Forked::Child, false)),
+        pid => Ok((Forked::Parent(pid), false)),
     }
 }
 
