@@ -145,3 +145,67 @@ fn random() -> f64 {
     let bits = u32::try_from(RandomState::new().hash_one(0u8) >> 32).unwrap_or(0);
     f64::from(bits) / f64::from(u32::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_watch_between_two_probes_is_small() {
+        let size = size_of::<LivenessWatch>();
+        assert!(size <= 512, "{size} bytes");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_first_probe_comes_after_a_random_part_of_the_interval() {
+        let now = Instant::now();
+        let endpoint = Endpoint::Unix("/nowhere".into());
+        let policy = LivenessPolicy::default();
+        let due: Vec<_> = (0..100)
+            .map(|_| {
+                watch(
+                    endpoint.clone(),
+                    ApiVersion::V1,
+                    policy,
+                    Links::Follow,
+                    None,
+                )
+                .due - now
+            })
+            .collect();
+        assert!(due.iter().all(|after| *after <= policy.interval));
+        let half = policy.interval / 2;
+        let early = due.iter().filter(|after| **after < half).count();
+        assert!(
+            (10..90).contains(&early),
+            "{early} of 100 in the first half"
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_missing_socket_is_told_within_one_interval_and_the_threshold_counts_intervals() {
+        let started = Instant::now();
+        let policy = LivenessPolicy::default();
+        let endpoint = Endpoint::Unix("/nowhere/csi.sock".into());
+        let mut watch = watch(endpoint, ApiVersion::V1, policy, Links::Follow, None);
+        assert!(matches!(
+            watch.next().await,
+            LivenessEvent::Failed { failures: 1, .. }
+        ));
+        assert!(started.elapsed() <= policy.interval + Duration::from_millis(2));
+        let first = Instant::now();
+        assert!(matches!(
+            watch.next().await,
+            LivenessEvent::Failed { failures: 2, .. }
+        ));
+        assert!(matches!(
+            watch.next().await,
+            LivenessEvent::Unhealthy { failures: 3, .. }
+        ));
+        let passed = first.elapsed();
+        assert!(
+            passed >= policy.interval * 2
+                && passed <= policy.interval * 2 + Duration::from_millis(4)
+        );
+    }
+}
