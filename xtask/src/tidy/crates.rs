@@ -24,6 +24,18 @@ pub(crate) fn check(root: &Path, graph: &Graph, findings: &mut Findings) -> Resu
     for package in graph.ours() {
         check_crate(package, findings)?;
     }
+    let workflow = root.join(".github/workflows/ci.yml");
+    let workflow =
+        fs::read_to_string(&workflow).with_context(|| format!("reading {}", workflow.display()))?;
+    for member in floors::HOUSE {
+        let line = format!("          - {}", member.folder);
+        if !workflow.lines().any(|found| found == line) {
+            findings.error(format!(
+                "{}: not in the list of crates of .github/workflows/ci.yml",
+                member.folder
+            ));
+        }
+    }
     Ok(())
 }
 
