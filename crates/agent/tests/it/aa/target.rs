@@ -30,7 +30,7 @@ pub(super) struct Target {
 enum Which {
     /// `None` while the agent is restarted.
     Embedded(Mutex<Option<Agent>>),
-    Mesos(MesosAgent),
+    Mesos(Mutex<Option<MesosAgent>>, u16),
 }
 
 fn client(endpoint: &str, codec: Codec) -> AgentClient {
@@ -64,9 +64,9 @@ impl Target {
     pub(super) async fn mesos() -> Option<Self> {
         let dir = private_dir();
         let agent = MesosAgent::start(dir.path()).await?;
-        let endpoint = agent.url();
+        let (endpoint, port) = (agent.url(), agent.port());
         Some(Self {
-            agent: Which::Mesos(agent),
+            agent: Which::Mesos(Mutex::new(Some(agent)), port),
             client: client(&endpoint, Codec::Protobuf),
             json: client(&endpoint, Codec::Json),
             dir,
@@ -74,18 +74,24 @@ impl Target {
     }
 
     pub(super) fn is_mesos(&self) -> bool {
-        matches!(self.agent, Which::Mesos(_))
+        matches!(self.agent, Which::Mesos(..))
     }
 
     /// The agent goes and another one comes, on the same directories.
     pub(super) async fn restart(&self) {
-        let Which::Embedded(agent) = &self.agent else {
-            panic!("only our own is restarted")
-        };
-        let old = agent.lock().unwrap().take().unwrap();
-        old.shutdown().await;
-        let new = Agent::start(options(self.dir.path())).await.unwrap();
-        *agent.lock().unwrap() = Some(new);
+        match &self.agent {
+            Which::Embedded(agent) => {
+                let old = agent.lock().unwrap().take().unwrap();
+                old.shutdown().await;
+                let new = Agent::start(options(self.dir.path())).await.unwrap();
+                *agent.lock().unwrap() = Some(new);
+            }
+            Which::Mesos(agent, _) => {
+                let mut taken = agent.lock().unwrap().take().unwrap();
+                taken.restart().await;
+                *agent.lock().unwrap() = Some(taken);
+            }
+        }
     }
 
     /// Ends what is left of the containers, and the agent.
@@ -106,7 +112,7 @@ impl Target {
                 let agent = agent.into_inner().unwrap().unwrap();
                 agent.shutdown().await;
             }
-            Which::Mesos(agent) => drop(agent),
+            Which::Mesos(agent, _) => drop(agent),
         }
     }
 
@@ -158,8 +164,8 @@ impl Target {
                 connection.send(&bytes).await;
                 connection.reply().await
             }
-            Which::Mesos(agent) => {
-                let address = ("127.0.0.1", agent.port());
+            Which::Mesos(_, port) => {
+                let address = ("127.0.0.1", *port);
                 let mut connection = Connection::over(TcpStream::connect(address).await.unwrap());
                 connection.send(&bytes).await;
                 connection.reply().await
