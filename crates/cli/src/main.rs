@@ -1,3 +1,107 @@
-//! The `longshore` binary.
+//! The `longshore` binary: one file a verb under `verbs/`; what they share lies beside this file.
 
-fn main() {}
+mod agent;
+mod control;
+mod fault;
+mod local;
+mod logging;
+mod output;
+mod signals;
+mod verbs;
+mod view;
+mod volume;
+
+use std::process::ExitCode;
+
+use clap::{CommandFactory as _, Parser, Subcommand};
+
+use fault::Exit;
+use output::Out;
+
+/// Keeps container plugins running on this machine and hands out endpoints that answer.
+#[derive(Debug, Parser)]
+#[command(
+    name = "longshore",
+    version,
+    max_term_width = 100,
+    arg_required_else_help = true
+)]
+struct Cli {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Show what this does, in under 20 seconds: two storage plugins launched, used, killed and
+    /// brought back. Needs no root and leaves nothing behind.
+    Demo(verbs::demo::Args),
+    /// Run the supervisor in the foreground.
+    Daemon(verbs::daemon::Args),
+    /// Show what the daemon supervises; exit 3 when something is not ready, 4 without a daemon.
+    Status(verbs::status::Args),
+    /// Storage plugins: the daemon's, or any driver by its endpoint.
+    Csi(verbs::csi::Args),
+    /// Containers of an agent, directly.
+    Container(verbs::container::Args),
+    /// The configuration: its defaults, whether it is valid, what is in force.
+    Config(verbs::config::Args),
+    /// Have the daemon read its configuration again.
+    Reload(verbs::reload::Args),
+    /// Print the completions for a shell.
+    Completions(verbs::completions::Args),
+    /// Print the manual page, or write all of them into a directory.
+    Man(verbs::man::Args),
+}
+
+/// The definition that completions and manual pages are made from.
+pub(crate) fn command() -> clap::Command {
+    Cli::command()
+}
+
+fn run(verb: Verb, out: &mut Out) -> anyhow::Result<Exit> {
+    match verb {
+        Verb::Demo(args) => verbs::demo::run(args, out),
+        Verb::Daemon(args) => verbs::daemon::run(args),
+        Verb::Status(args) => verbs::status::run(args, out),
+        Verb::Csi(args) => verbs::csi::run(args, out),
+        Verb::Container(args) => verbs::container::run(args, out),
+        Verb::Config(args) => verbs::config::run(args, out),
+        Verb::Reload(args) => verbs::reload::run(args, out),
+        Verb::Completions(args) => verbs::completions::run(&args, out),
+        Verb::Man(args) => verbs::man::run(&args, out),
+    }
+}
+
+fn main() -> ExitCode {
+    // The parent of a container: no runtime, no parser, as little memory as can be.
+    let mut arguments = std::env::args_os().skip(1);
+    if arguments.next().is_some_and(|first| first == SHIM) {
+        return longshore_agent::shim::main(arguments);
+    }
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version are no failure; a closed pipe is none either.
+            let _closed = error.print();
+            return if error.use_stderr() {
+                Exit::Usage
+            } else {
+                Exit::Success
+            }
+            .into();
+        }
+    };
+    let mut out = Out::stdout();
+    let outcome = run(cli.verb, &mut out).and_then(|exit| {
+        out.flush()?;
+        Ok(exit)
+    });
+    match outcome {
+        Ok(exit) => exit.into(),
+        Err(error) => fault::report(&error).into(),
+    }
+}
+
+/// The hidden first argument that makes this binary a container's parent.
+pub(crate) const SHIM: &str = "shim";

@@ -1,1 +1,30 @@
-//! Wires the crates of Longshore into one daemon: configuration, reload, control service, metrics
+//! Internal to Longshore: wires the crates into one daemon: configuration, reload, control service.
+//!
+//! # Invariants
+//! - It decides nothing about plugins and owns no protocol but the control service's.
+//! - Reading a configuration has no side effect; an invalid one never replaces one in force, and
+//!   `status` says so. The main file is read on request only.
+//! - One supervisor a state directory and a runtime directory (two locks), neither writable by
+//!   others. Nothing is made before the configuration is valid.
+//! - Status is answered from memory; each call has a deadline; connections, calls, watchers and
+//!   messages are bounded.
+//! - The end of the daemon leaves every container running.
+
+mod board;
+mod config;
+mod control;
+mod dirs;
+mod error;
+mod logs;
+mod reload;
+mod run;
+mod watch_dir;
+
+pub use config::{
+    AgentChoice, AgentTcp, Config, ConfigError, DEFAULT_FILE, DEFAULT_TOML, EmbeddedAgent, Flags,
+    Origin, PluginSpec, Setting, Sources, format_duration, parse_duration, parse_size,
+};
+pub use dirs::Root;
+pub use error::SupervisorError;
+pub use logs::Tail;
+pub use run::{Program, run};

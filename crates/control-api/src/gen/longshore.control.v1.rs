@@ -138,16 +138,12 @@ pub struct ContainerStatus {
     #[prost(uint32, tag = "5")]
     pub pid: u32,
     #[prost(uint64, tag = "6")]
-    pub since_ms: u64,
-    #[prost(uint64, tag = "7")]
-    pub next_retry_at_ms: u64,
-    #[prost(uint64, tag = "8")]
     pub restarts: u64,
     /// How the last run ended; empty when none has.
-    #[prost(string, tag = "9")]
+    #[prost(string, tag = "7")]
     pub last_exit: ::prost::alloc::string::String,
     /// Where its output is; empty when the agent does not tell.
-    #[prost(string, tag = "10")]
+    #[prost(string, tag = "8")]
     pub sandbox: ::prost::alloc::string::String,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -194,8 +190,6 @@ pub struct Transition {
     /// The last lines of stderr, oldest first.
     #[prost(string, repeated, tag = "6")]
     pub stderr: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    #[prost(string, tag = "7")]
-    pub container: ::prost::alloc::string::String,
 }
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ReloadRequest {}

@@ -1,0 +1,135 @@
+//! The daemon's control service, from the outside.
+
+use std::error::Error as _;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use hyper_util::rt::TokioIo;
+use longshore_control_api::{MAX_MESSAGE, v1::control_client::ControlClient};
+use longshore_supervisor::{Config, Flags, Sources};
+use tokio::net::UnixStream;
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Code, Status};
+
+use crate::fault::{Exit, Fault};
+
+pub(crate) type Control = ControlClient<Channel>;
+
+/// For connecting, and for an answer that comes from memory.
+const DEADLINE: Duration = Duration::from_secs(10);
+
+/// Which daemon is meant.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct DaemonArgs {
+    /// The daemon's configuration file, for its `runtime_dir`.
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// The daemon's runtime directory.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) runtime_dir: Option<PathBuf>,
+}
+
+impl DaemonArgs {
+    /// The runtime directory, also when the configuration is not valid at the moment.
+    pub(crate) fn runtime(&self) -> Result<longshore_paths::RuntimeDir> {
+        let flags = Flags {
+            runtime_dir: self.runtime_dir.clone(),
+            ..Flags::default()
+        };
+        let dir = Config::runtime_dir(&Sources::of_process(self.config.clone(), flags))?;
+        Ok(longshore_paths::RuntimeDir::new(dir))
+    }
+
+    /// A connection to the daemon.
+    pub(crate) async fn connect(&self) -> Result<Control> {
+        connect(&self.runtime()?.control_socket()).await
+    }
+}
+
+async fn connect(socket: &Path) -> Result<Control> {
+    // The first connection is made here: its error says more than a transport's.
+    let stream = UnixStream::connect(socket)
+        .await
+        .map_err(|error| no_daemon(socket, &error))?;
+    let first = std::sync::Mutex::new(Some(stream));
+    let path = socket.to_owned();
+    let connector = tower::service_fn(move |_: http::Uri| {
+        let first = first.lock().ok().and_then(|mut first| first.take());
+        let path = path.clone();
+        async move {
+            let stream = match first {
+                Some(stream) => stream,
+                None => UnixStream::connect(path).await?,
+            };
+            Ok::<_, std::io::Error>(TokioIo::new(stream))
+        }
+    });
+    let channel = Endpoint::from_static("http://localhost")
+        .connect_timeout(DEADLINE)
+        .connect_with_connector(connector)
+        .await
+        .with_context(|| format!("cannot speak with the daemon at {}", socket.display()))?;
+    Ok(ControlClient::new(channel).max_decoding_message_size(MAX_MESSAGE))
+}
+
+fn no_daemon(socket: &Path, error: &std::io::Error) -> anyhow::Error {
+    let at = socket.display();
+    match error.kind() {
+        ErrorKind::NotFound | ErrorKind::ConnectionRefused => {
+            Fault::new(Exit::NoDaemon, format!("no daemon answers at {at}"))
+                .hint("start one with `longshore daemon`, or name its directory with --runtime-dir")
+                .into()
+        }
+        ErrorKind::PermissionDenied => Fault::new(
+            Exit::Failure,
+            format!("the daemon at {at} serves root and its own user only"),
+        )
+        .hint("run this as that user, or name another daemon with --runtime-dir")
+        .into(),
+        _ => Fault::new(Exit::Failure, format!("cannot connect to {at}: {error}")).into(),
+    }
+}
+
+/// A unary call that the daemon answers from memory.
+pub(crate) async fn call<T>(
+    future: impl Future<Output = Result<tonic::Response<T>, Status>>,
+) -> Result<T> {
+    call_within(DEADLINE, future).await
+}
+
+/// A unary call that may take as long as `deadline` says.
+pub(crate) async fn call_within<T>(
+    deadline: Duration,
+    future: impl Future<Output = Result<tonic::Response<T>, Status>>,
+) -> Result<T> {
+    match tokio::time::timeout(deadline, future).await {
+        Ok(Ok(response)) => Ok(response.into_inner()),
+        Ok(Err(status)) => Err(refused(&status)),
+        Err(_) => Err(Fault::new(
+            Exit::Failure,
+            format!("the daemon has not answered within {}s", deadline.as_secs()),
+        )
+        .into()),
+    }
+}
+
+/// What a status of the control service means for the exit code.
+pub(crate) fn refused(status: &Status) -> anyhow::Error {
+    let exit = match status.code() {
+        Code::DeadlineExceeded | Code::FailedPrecondition => Exit::NotReady,
+        Code::InvalidArgument => Exit::Config,
+        _ => Exit::Failure,
+    };
+    // A status that did not come from the daemon has the connection's error behind it.
+    match status.source() {
+        None => Fault::new(exit, status.message()).into(),
+        Some(cause) => Fault::new(
+            Exit::Failure,
+            format!("the connection to the daemon broke: {cause}"),
+        )
+        .hint("a daemon serves root and its own user only")
+        .into(),
+    }
+}

@@ -1,0 +1,121 @@
+//! How a command ends: the exit codes, and the one place that prints an error.
+
+use std::error::Error;
+use std::fmt;
+use std::io::{ErrorKind, Write as _};
+use std::process::ExitCode;
+
+use longshore_supervisor::ConfigError;
+
+/// The exit codes of every verb.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Exit {
+    Success = 0,
+    Failure = 1,
+    Usage = 2,
+    /// Something is not ready.
+    NotReady = 3,
+    /// No daemon answers.
+    NoDaemon = 4,
+    /// The configuration is not usable (EX_CONFIG).
+    Config = 78,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit as u8)
+    }
+}
+
+/// A failure with its own exit code, or with a hint.
+#[derive(Debug)]
+pub(crate) struct Fault {
+    exit: Exit,
+    message: String,
+    hint: Option<String>,
+}
+
+impl Fault {
+    pub(crate) fn new(exit: Exit, message: impl Into<String>) -> Self {
+        Self {
+            exit,
+            message: message.into(),
+            hint: None,
+        }
+    }
+
+    /// Printed on a line of its own.
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl Error for Fault {}
+
+/// Prints `error` as one line, its hint as another, and says how to end.
+pub(crate) fn report(error: &anyhow::Error) -> Exit {
+    // Our own output's error comes bare; one of a connection has a context.
+    let first = error
+        .chain()
+        .next()
+        .and_then(|error| error.downcast_ref::<std::io::Error>());
+    if first.is_some_and(|error| error.kind() == ErrorKind::BrokenPipe) {
+        // The reader has seen enough.
+        return Exit::Success;
+    }
+    let mut stderr = std::io::stderr().lock();
+    // Nobody is left to tell when stderr is closed.
+    let _closed = writeln!(stderr, "error: {}", chain(error));
+    let mut exit = Exit::Failure;
+    for cause in error.chain() {
+        if let Some(fault) = cause.downcast_ref::<Fault>() {
+            exit = fault.exit;
+            if let Some(hint) = &fault.hint {
+                let _closed = writeln!(stderr, "hint: {hint}");
+            }
+            break;
+        }
+        if cause.is::<ConfigError>() {
+            exit = Exit::Config;
+            break;
+        }
+    }
+    exit
+}
+
+/// The causes on one line; one that its effect already quotes is left out.
+pub(crate) fn chain(error: &anyhow::Error) -> String {
+    let mut line = String::new();
+    for cause in error.chain() {
+        let text = cause.to_string();
+        if line.is_empty() {
+            line = text;
+        } else if !line.contains(&text) {
+            line.push_str(": ");
+            line.push_str(&text);
+        }
+    }
+    line.replace('\n', "; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::anyhow;
+
+    use super::*;
+
+    #[test]
+    fn a_cause_that_is_quoted_already_is_not_repeated() {
+        let error = anyhow!("no such file")
+            .context("cannot read x: no such file")
+            .context("top");
+        assert_eq!(chain(&error), "top: cannot read x: no such file");
+    }
+}

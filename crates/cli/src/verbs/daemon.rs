@@ -1,0 +1,71 @@
+//! `longshore daemon`.
+
+use anyhow::{Context as _, Result};
+use longshore_agent::ShimCommand;
+use longshore_supervisor::{Config, Program};
+
+use crate::SHIM;
+use crate::fault::Exit;
+use crate::verbs::{block_on, config::SourceArgs};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    sources: SourceArgs,
+}
+
+pub(crate) fn run(args: Args) -> Result<Exit> {
+    let sources = args.sources.sources();
+    let config = Config::load(&sources, None)?;
+    crate::logging::start(&config.log)?;
+    block_on(async {
+        let mut signals = Stop::new().context("cannot handle signals")?;
+        let shutdown = async {
+            let signal = signals.next().await;
+            tracing::info!(signal, "asked to stop");
+            notify(sd_notify::NotifyState::Stopping);
+        };
+        let ready = || notify(sd_notify::NotifyState::Ready);
+        longshore_supervisor::run(sources, config, program()?, ready, shutdown).await?;
+        Ok(Exit::Success)
+    })
+}
+
+/// This binary, also as the parent of containers.
+pub(crate) fn program() -> Result<Program> {
+    let itself = std::env::current_exe().context("cannot find this program's own file")?;
+    Ok(Program {
+        version: env!("CARGO_PKG_VERSION"),
+        shim: ShimCommand::new(itself, [SHIM]),
+    })
+}
+
+/// Tells systemd, where it asked to be told.
+fn notify(state: sd_notify::NotifyState<'_>) {
+    if let Err(error) = sd_notify::notify(&[state]) {
+        tracing::warn!(%error, "cannot notify the service manager");
+    }
+}
+
+/// SIGINT and SIGTERM; SIGHUP is the supervisor's, for reloads.
+struct Stop {
+    int: tokio::signal::unix::Signal,
+    term: tokio::signal::unix::Signal,
+}
+
+impl Stop {
+    fn new() -> std::io::Result<Self> {
+        use tokio::signal::unix::{SignalKind, signal};
+        Ok(Self {
+            int: signal(SignalKind::interrupt())?,
+            term: signal(SignalKind::terminate())?,
+        })
+    }
+
+    async fn next(&mut self) -> &'static str {
+        tokio::select! {
+            _ = self.int.recv() => "SIGINT",
+            _ = self.term.recv() => "SIGTERM",
+        }
+    }
+}

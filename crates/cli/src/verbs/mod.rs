@@ -1,0 +1,37 @@
+//! One file a verb.
+
+pub(crate) mod completions;
+pub(crate) mod config;
+pub(crate) mod container;
+pub(crate) mod csi;
+pub(crate) mod daemon;
+pub(crate) mod demo;
+pub(crate) mod man;
+pub(crate) mod reload;
+pub(crate) mod status;
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+
+/// A runtime on this thread alone, enough for every verb.
+pub(crate) fn block_on<T>(future: impl Future<Output = Result<T>>) -> Result<T> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the runtime")?;
+    let outcome = runtime.block_on(future);
+    // A blocking call that hangs must not keep a finished command from ending.
+    runtime.shutdown_background();
+    outcome
+}
+
+/// Reads a length of time given as an argument.
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+    longshore_supervisor::parse_duration(text)
+}
+
+/// Milliseconds as the control service counts them.
+pub(crate) fn millis(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,86 @@
+//! The demo, as the README promises it.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::Stdio;
+use std::time::Instant;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::support::Home;
+
+fn left_behind(home: &Home) -> Vec<String> {
+    let entries = std::fs::read_dir(home.path()).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    names.filter(|name| name != "longshore").collect()
+}
+
+fn check(home: &Home) {
+    let begun = Instant::now();
+    let done = home.run(["demo"]).exits(0);
+    assert!(
+        begun.elapsed().as_secs() < 20,
+        "{:?}\n{done:#?}",
+        begun.elapsed()
+    );
+    for name in ["modern", "legacy"] {
+        let launched = done
+            .stdout
+            .lines()
+            .find(|line| line.contains("launched") && line.contains(name));
+        assert!(launched.unwrap().contains(" unix:///"), "{done:#?}");
+        for step in [
+            "published",
+            "wrote",
+            "killed",
+            "back",
+            "read back",
+            "deleted",
+        ] {
+            let told = |line: &str| line.contains(step) && line.contains(name);
+            assert!(
+                done.stdout.lines().any(told),
+                "{step} of {name} is missing: {done:#?}"
+            );
+        }
+    }
+    assert_eq!(done.stderr, "");
+    home.assert_no_processes();
+    assert_eq!(left_behind(home), Vec::<String>::new());
+}
+
+#[test]
+fn the_demo_shows_everything_and_leaves_nothing() {
+    check(&Home::new());
+}
+
+#[test]
+fn the_demo_needs_no_privilege() {
+    // As an ordinary user the test above is this one.
+    if let Some(home) = Home::of_nobody() {
+        check(&home);
+    }
+}
+
+#[test]
+fn an_interrupted_demo_says_so_and_leaves_nothing() {
+    for signal in [Signal::SIGINT, Signal::SIGTERM] {
+        let home = Home::new();
+        let mut command = home.command(["demo"]);
+        let mut child = command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let launched = lines.find(|line| line.as_ref().unwrap().contains("launched"));
+        assert!(launched.is_some());
+        kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), signal).unwrap();
+        let output = child.wait_with_output().unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{stderr}");
+        assert_eq!(stderr, format!("error: interrupted by {signal}\n"));
+        home.assert_no_processes();
+        assert_eq!(left_behind(&home), Vec::<String>::new());
+    }
+}

@@ -1,0 +1,15 @@
+//! The real binary, from the outside. Every process, socket and file of a test lies in its own
+//! temporary directory, and ends with it.
+#![expect(clippy::unwrap_used, reason = "in a test a failure is a panic")]
+
+mod config;
+mod container;
+mod daemon;
+mod demo;
+mod import_mesos;
+mod permissions;
+mod probe;
+mod reload;
+mod run;
+mod support;
+mod volume;

@@ -1,0 +1,114 @@
+//! What modes and owners forbid; as "nobody" when the tests run as root, who is not forbidden anything.
+
+use std::os::unix::fs::PermissionsExt as _;
+
+use crate::support::{Daemon, Home};
+
+#[test]
+fn a_state_directory_that_cannot_be_made_is_named_with_its_key() {
+    let home = Home::of_nobody().unwrap_or_else(Home::new);
+    let locked = home.join("locked");
+    std::fs::create_dir(&locked).unwrap();
+    std::fs::set_permissions(&locked, std::fs::Permissions::from_mode(0o555)).unwrap();
+    let config = home.write("c.toml", format!("state_dir = {:?}\n", locked.join("s")));
+    let mut command = home.command(["daemon", "-c", config.to_str().unwrap()]);
+    let done: crate::support::Done = command
+        .env_remove("LONGSHORE_STATE_DIR")
+        .output()
+        .unwrap()
+        .into();
+    let done = done.exits(1);
+    let error = done
+        .stderr
+        .lines()
+        .find(|line| line.starts_with("error: "))
+        .unwrap();
+    assert!(
+        error.contains("locked/s") && error.contains("state_dir"),
+        "{error}"
+    );
+    assert!(error.contains("Permission denied"), "{error}");
+}
+
+#[test]
+fn a_state_directory_that_others_can_write_to_is_refused() {
+    let home = Home::new();
+    let state = home.join("s");
+    std::fs::create_dir(&state).unwrap();
+    std::fs::set_permissions(&state, std::fs::Permissions::from_mode(0o770)).unwrap();
+    let config = home.write("c.toml", "");
+    let done = home
+        .run(["daemon", "-c", config.to_str().unwrap()])
+        .exits(1);
+    assert!(
+        done.stderr.contains("can be written by others (mode 0770)"),
+        "{done:#?}"
+    );
+    assert_eq!(std::fs::read_dir(&state).unwrap().count(), 0);
+}
+
+#[test]
+fn the_control_socket_is_for_root_and_the_daemons_user_alone() {
+    let daemon = Daemon::start(Home::new(), "");
+    let mode = |path: &str| {
+        std::fs::metadata(daemon.home.join(path))
+            .unwrap()
+            .permissions()
+            .mode()
+            & 0o7777
+    };
+    assert_eq!(mode("r/control"), 0o700);
+    assert_eq!(mode("r/control/control.sock"), 0o600);
+    assert_eq!(mode("s"), 0o700);
+    let Some(nobody) = Home::of_nobody() else {
+        return;
+    };
+    // Even when the modes let them in, the peer's uid does not.
+    for (path, mode) in [
+        ("r", 0o755),
+        ("r/control", 0o755),
+        ("r/control/control.sock", 0o666),
+    ] {
+        let path = daemon.home.join(path);
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    }
+    std::fs::set_permissions(daemon.home.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let mut command = nobody.command(["status"]);
+    let done: crate::support::Done = command
+        .env("LONGSHORE_RUNTIME_DIR", daemon.home.join("r"))
+        .output()
+        .unwrap()
+        .into();
+    assert_eq!(done.code, 1, "{done:#?}");
+    assert!(done.stderr.starts_with("error: "), "{done:#?}");
+    assert_eq!(done.stdout, "");
+}
+
+#[test]
+fn a_configuration_that_cannot_be_read_is_named() {
+    let home = Home::of_nobody().unwrap_or_else(Home::new);
+    let config = home.write("c.toml", "");
+    std::fs::set_permissions(&config, std::fs::Permissions::from_mode(0o000)).unwrap();
+    let done = home
+        .run(["config", "check", "-c", config.to_str().unwrap()])
+        .exits(78);
+    assert!(
+        done.stderr.contains("cannot read") && done.stderr.contains("c.toml"),
+        "{done:#?}"
+    );
+}
+
+#[test]
+fn a_runtime_directory_too_long_for_a_socket_is_refused() {
+    let home = Home::new();
+    let long = home.join(&"r".repeat(100));
+    let config = home.write("c.toml", "");
+    let mut command = home.command(["daemon", "-c", config.to_str().unwrap()]);
+    let done: crate::support::Done = command
+        .env("LONGSHORE_RUNTIME_DIR", &long)
+        .output()
+        .unwrap()
+        .into();
+    let done = done.exits(1);
+    assert!(done.stderr.contains("107"), "{done:#?}");
+}

@@ -1,0 +1,149 @@
+//! The control socket: 0600 in a 0700 directory, for uid 0 and the daemon's own user.
+
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use longshore_paths::{RuntimeDir, check_socket_path};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tonic::transport::server::Connected;
+
+use crate::SupervisorError;
+use crate::dirs::check_ours;
+
+/// Connections at a time; one more waits.
+const CONNECTIONS: usize = 64;
+
+/// The bound socket, removed when dropped.
+#[derive(Debug)]
+pub(crate) struct ControlSocket {
+    listener: UnixListener,
+    path: PathBuf,
+}
+
+impl ControlSocket {
+    /// Binds the socket; what an earlier daemon left there is replaced (the caller holds the
+    /// runtime directory's lock).
+    pub(crate) fn bind(runtime: &RuntimeDir) -> Result<Self, SupervisorError> {
+        let path = runtime.control_socket();
+        check_socket_path(&path).map_err(|source| SupervisorError::Path { source })?;
+        let dir = runtime.control_dir();
+        let failed = |source| SupervisorError::Control {
+            path: path.clone(),
+            source,
+        };
+        match std::fs::DirBuilder::new().mode(0o700).create(&dir) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                return Err(failed(error));
+            }
+            Ok(()) | Err(_) => {}
+        }
+        check_ours("runtime_dir", &dir)?;
+        std::fs::set_permissions(&dir, std::fs::Permissions::from_mode(0o700)).map_err(failed)?;
+        remove(&path).map_err(failed)?;
+        let listener = UnixListener::bind(&path).map_err(failed)?;
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).map_err(failed)?;
+        Ok(Self { listener, path })
+    }
+
+    /// Accepts for as long as `connections` is read.
+    pub(crate) async fn accept(self, connections: mpsc::Sender<io::Result<Connection>>) {
+        let slots = Arc::new(Semaphore::new(CONNECTIONS));
+        loop {
+            let Ok(slot) = Arc::clone(&slots).acquire_owned().await else {
+                return;
+            };
+            let accepted = tokio::select! {
+                accepted = self.listener.accept() => accepted,
+                () = connections.closed() => return,
+            };
+            match accepted {
+                Ok((stream, _)) if is_allowed(&stream) => {
+                    let connection = Connection {
+                        stream,
+                        _slot: slot,
+                    };
+                    if connections.send(Ok(connection)).await.is_err() {
+                        return;
+                    }
+                }
+                Ok((stream, _)) => {
+                    tracing::warn!(peer = ?stream.peer_cred().ok(), "refused a control connection");
+                }
+                Err(error) => {
+                    // Out of file descriptors, as a rule: let some be closed.
+                    tracing::warn!(%error, "cannot accept a control connection");
+                    tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+                }
+            }
+        }
+    }
+}
+
+impl Drop for ControlSocket {
+    fn drop(&mut self) {
+        if let Err(error) = remove(&self.path) {
+            tracing::warn!(path = %self.path.display(), %error, "cannot remove the control socket");
+        }
+    }
+}
+
+fn remove(path: &Path) -> io::Result<()> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+fn is_allowed(stream: &UnixStream) -> bool {
+    let own = nix::unistd::geteuid().as_raw();
+    stream
+        .peer_cred()
+        .is_ok_and(|peer| peer.uid() == 0 || peer.uid() == own)
+}
+
+/// An accepted connection, counted until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    stream: UnixStream,
+    _slot: OwnedSemaphorePermit,
+}
+
+impl Connected for Connection {
+    type ConnectInfo = ();
+
+    fn connect_info(&self) -> Self::ConnectInfo {}
+}
+
+impl AsyncRead for Connection {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(cx, buf)
+    }
+}
+
+impl AsyncWrite for Connection {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, buf)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}

@@ -1,0 +1,42 @@
+//! The control service: what the daemon tells and does for `longshore` on the same machine.
+
+mod convert;
+mod follow;
+mod listener;
+mod service;
+
+pub(crate) use listener::ControlSocket;
+pub(crate) use service::{ControlService, Facts};
+
+use longshore_control_api::{MAX_MESSAGE, v1::control_server::ControlServer};
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tokio_util::sync::CancellationToken;
+
+/// Calls that one connection may have open at a time.
+const CALLS: usize = 32;
+
+/// Serves on `socket` until `stop`.
+pub(crate) async fn serve(socket: ControlSocket, service: ControlService, stop: CancellationToken) {
+    let (connections, incoming) = mpsc::channel(1);
+    let server = ControlServer::new(service)
+        // Requests are names and numbers; answers hold a status.
+        .max_decoding_message_size(64 * 1024)
+        .max_encoding_message_size(MAX_MESSAGE);
+    let stopped = stop.clone().cancelled_owned();
+    let serving = tonic::transport::Server::builder()
+        .concurrency_limit_per_connection(CALLS)
+        .max_concurrent_streams(u32::try_from(CALLS).ok())
+        .add_service(server)
+        .serve_with_incoming_shutdown(ReceiverStream::new(incoming), stopped);
+    let accepting = async {
+        tokio::select! {
+            () = socket.accept(connections) => {}
+            () = stop.cancelled() => {}
+        }
+    };
+    let (served, ()) = tokio::join!(serving, accepting);
+    if let Err(error) = served {
+        tracing::error!(%error, "the control service ended");
+    }
+}

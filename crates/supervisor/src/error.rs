@@ -1,0 +1,108 @@
+//! Why a daemon cannot start or go on.
+
+use std::io;
+use std::path::PathBuf;
+
+use longshore_checkpoint::CheckpointError;
+
+use crate::ConfigError;
+
+/// Why a daemon cannot start. Once it runs, nothing of this kind ends it.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SupervisorError {
+    /// The configuration is not usable.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// A directory cannot be made.
+    #[error("cannot create {} (set `{key}` to another place)", path.display())]
+    Directory {
+        /// The configuration's key for it.
+        key: &'static str,
+        /// The directory.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// A directory is not safe to use.
+    #[error("{} {problem} (set `{key}` to another place, or repair it)", path.display())]
+    NotOurs {
+        /// The configuration's key for it.
+        key: &'static str,
+        /// The directory.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// Another supervisor has the directory, or it cannot be locked.
+    #[error("another supervisor may be running on this `{key}`")]
+    Lock {
+        /// The configuration's key for it.
+        key: &'static str,
+        /// Who, or why.
+        #[source]
+        source: CheckpointError,
+    },
+    /// The state directory's own id cannot be read or written.
+    #[error("the id of this state directory cannot be kept")]
+    Instance {
+        /// Why.
+        #[source]
+        source: CheckpointError,
+    },
+    /// The state directory's own id is damaged: containers of it would be lost.
+    #[error("{} is damaged ({damage}): restore it from a copy, or move {} away to begin anew", path.display(), path.display())]
+    InstanceDamaged {
+        /// The file.
+        path: PathBuf,
+        /// In which way.
+        damage: String,
+    },
+    /// A path is not usable.
+    #[error("a path is not usable")]
+    Path {
+        /// Which, and why.
+        #[source]
+        source: longshore_paths::PathsError,
+    },
+    /// The embedded agent cannot start.
+    #[error("the embedded agent cannot start")]
+    Agent {
+        /// Why.
+        #[source]
+        source: longshore_agent::AgentError,
+    },
+    /// There can be no client for the agent.
+    #[error("the agent cannot be used")]
+    Client {
+        /// Why.
+        #[source]
+        source: longshore_agent_client::AgentError,
+    },
+    /// The CSI manager cannot start.
+    #[error("the CSI manager cannot start")]
+    Manager {
+        /// Why.
+        #[source]
+        source: longshore_csi_manager::ManagerError,
+    },
+    /// The control service cannot be served.
+    #[error("cannot serve {}", path.display())]
+    Control {
+        /// Its socket.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// A handler for a signal, or a watch, cannot be installed.
+    #[error("cannot {what}")]
+    System {
+        /// What was attempted.
+        what: &'static str,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+}

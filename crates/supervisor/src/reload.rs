@@ -1,0 +1,235 @@
+//! Reading the configuration again: by request, by SIGHUP, and the plugin directory by itself.
+//!
+//! ```text
+//!   SIGHUP, control ----> everything ----\
+//!   inotify, rescan ----> plugin_dir -----+--> valid --> manager.apply --> in force
+//!                                         \--> else  --> refused, the old one stays
+//! ```
+//!
+//! The main file is read on request only: while it is being edited nothing may happen.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use longshore_csi_manager::CsiManager;
+use tokio::signal::unix::Signal;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::board::Board;
+use crate::watch_dir::WatchDir;
+use crate::{Config, Sources};
+
+/// How often the plugin directory is read without an event: inotify does not see everything.
+const RESCAN: Duration = Duration::from_secs(30);
+
+/// A burst of events in the plugin directory is one reload: so long after the first.
+const SETTLE: Duration = Duration::from_millis(100);
+
+/// What a reload did.
+#[derive(Debug)]
+pub(crate) struct Reloaded {
+    pub(crate) changes: Vec<String>,
+    pub(crate) warnings: Vec<String>,
+}
+
+/// Somebody who wants a reload and to know how it went.
+pub(crate) type Request = oneshot::Sender<Result<Reloaded, String>>;
+
+/// The one task that changes the configuration.
+#[derive(Debug)]
+pub(crate) struct Reloader {
+    pub(crate) sources: Sources,
+    pub(crate) board: Board,
+    pub(crate) manager: CsiManager,
+    pub(crate) requests: mpsc::Receiver<Request>,
+    pub(crate) hangup: Signal,
+}
+
+impl Reloader {
+    /// Serves requests until their sender is gone.
+    pub(crate) async fn run(mut self) {
+        let mut watch = self.watch();
+        let mut rescan = tokio::time::interval(RESCAN);
+        rescan.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        rescan.reset();
+        loop {
+            tokio::select! {
+                request = self.requests.recv() => {
+                    let Some(request) = request else { return };
+                    let outcome = self.reload().await;
+                    watch = self.watch();
+                    // Who asked may be gone; the reload holds all the same.
+                    let _gone = request.send(outcome);
+                }
+                Some(()) = self.hangup.recv() => {
+                    if let Err(error) = self.reload().await {
+                        tracing::error!(%error, "the new configuration is refused, the old one stays in force");
+                    }
+                    watch = self.watch();
+                }
+                () = WatchDir::changed(watch.as_mut()) => {
+                    tokio::time::sleep(SETTLE).await;
+                    self.rescan().await;
+                    watch = self.watch();
+                }
+                _ = rescan.tick() => {
+                    self.rescan().await;
+                    if watch.is_none() {
+                        watch = self.watch();
+                    }
+                }
+            }
+        }
+    }
+
+    fn watch(&self) -> Option<WatchDir> {
+        let config = Arc::clone(&self.board.now().config);
+        let dir = config.plugin_dir.as_ref()?;
+        match WatchDir::new(dir) {
+            Ok(watch) => Some(watch),
+            Err(error) => {
+                tracing::debug!(dir = %dir.display(), %error, "not watched, only read again now and then");
+                None
+            }
+        }
+    }
+
+    async fn reload(&self) -> Result<Reloaded, String> {
+        let before = Arc::clone(&self.board.now().config);
+        let (sources, previous) = (self.sources.clone(), Arc::clone(&before));
+        let load = move || Config::load(&sources, Some(&previous));
+        let loaded = match tokio::task::spawn_blocking(load).await {
+            Ok(Ok(config)) => fixed_settings(&before, &config).map(|()| config),
+            Ok(Err(error)) => Err(error.to_string()),
+            Err(error) => Err(format!("reading the configuration failed: {error}")),
+        };
+        match loaded {
+            Ok(config) => self.put_in_force(&before, config).await,
+            Err(reason) => {
+                self.board.refused(reason.clone());
+                Err(reason)
+            }
+        }
+    }
+
+    /// Only the plugin directory: the main file's part stays as it is in force.
+    async fn rescan(&self) {
+        let before = Arc::clone(&self.board.now().config);
+        if before.plugin_dir.is_none() {
+            return;
+        }
+        let previous = Arc::clone(&before);
+        let Ok(config) = tokio::task::spawn_blocking(move || previous.rescan()).await else {
+            return;
+        };
+        if config.plugins == before.plugins
+            && config.errors == before.errors
+            && config.warnings == before.warnings
+        {
+            return;
+        }
+        for error in config
+            .errors
+            .iter()
+            .filter(|error| !before.errors.contains(error))
+        {
+            tracing::error!(%error, "a file of the plugin directory is refused");
+        }
+        let refused = self.board.now().refused.clone();
+        if let Err(error) = self.put_in_force(&before, config).await {
+            tracing::error!(%error, "the plugin directory's plugins are refused");
+        } else if let Some((_, reason)) = refused {
+            // The main file has not been looked at; what was wrong with it still is.
+            self.board.refused(reason);
+        }
+    }
+
+    async fn put_in_force(&self, before: &Config, config: Config) -> Result<Reloaded, String> {
+        let plugins = config
+            .plugins
+            .iter()
+            .map(|plugin| plugin.config.clone())
+            .collect();
+        if let Err(error) = self.manager.apply(plugins).await {
+            let reason = chain(&error);
+            self.board.refused(reason.clone());
+            return Err(reason);
+        }
+        let mut warnings = config.warnings.clone();
+        warnings.extend(
+            config
+                .errors
+                .iter()
+                .map(|error| format!("not in force: {error}")),
+        );
+        let reloaded = Reloaded {
+            changes: changes(before, &config),
+            warnings,
+        };
+        for change in &reloaded.changes {
+            tracing::info!(%change, "configuration");
+        }
+        self.board.accepted(Arc::new(config));
+        Ok(reloaded)
+    }
+}
+
+/// An error with its causes on one line.
+pub(crate) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut line = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let text = error.to_string();
+        if !line.contains(&text) {
+            line.push_str(": ");
+            line.push_str(&text);
+        }
+        cause = error.source();
+    }
+    line
+}
+
+/// What only a new start can change.
+fn fixed_settings(before: &Config, after: &Config) -> Result<(), String> {
+    let changed = [
+        ("state_dir", before.state_dir != after.state_dir),
+        ("runtime_dir", before.runtime_dir != after.runtime_dir),
+        (
+            "agent",
+            before.agent != after.agent || before.agent_id != after.agent_id,
+        ),
+    ];
+    match changed.iter().find(|(_, changed)| *changed) {
+        Some((key, _)) => Err(format!(
+            "`{key}` changed, which needs a restart of the daemon"
+        )),
+        None => Ok(()),
+    }
+}
+
+/// One line a plugin that came, went or changed.
+fn changes(before: &Config, after: &Config) -> Vec<String> {
+    let find = |config: &Config, name: &str| {
+        config
+            .plugins
+            .iter()
+            .find(|plugin| plugin.name() == name)
+            .map(|plugin| plugin.config.clone())
+    };
+    let mut lines = Vec::new();
+    for plugin in &after.plugins {
+        match find(before, plugin.name()) {
+            None => lines.push(format!("plugin {}: added", plugin.name())),
+            Some(old) if old != plugin.config => {
+                lines.push(format!("plugin {}: changed", plugin.name()));
+            }
+            Some(_) => {}
+        }
+    }
+    for plugin in &before.plugins {
+        if find(after, plugin.name()).is_none() {
+            lines.push(format!("plugin {}: removed", plugin.name()));
+        }
+    }
+    lines
+}

@@ -1,0 +1,229 @@
+//! The daemon: everything wired together, from an empty process to a clean end.
+//!
+//! ```text
+//!   config -> root (directories, locks, id) -> agent -> csi-manager -> control service -> READY
+//!                                                  shutdown: the reverse; containers stay
+//! ```
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use longshore_agent::{Agent, AgentOptions, ShimCommand, TcpOptions};
+use longshore_agent_client::{AgentClient, AgentClientConfig, AgentEndpoint, Credentials};
+use longshore_csi_manager::{CsiManager, ManagerOptions};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::board::Board;
+use crate::config::{AgentChoice, EmbeddedAgent};
+use crate::control::{self, ControlService, ControlSocket, Facts};
+use crate::dirs::Root;
+use crate::logs::Sandboxes;
+use crate::reload::Reloader;
+use crate::{Config, Sources, SupervisorError};
+
+/// How often an agent elsewhere is asked whether it is there.
+const AGENT_INTERVAL: Duration = Duration::from_secs(10);
+
+/// How long the end may take; the containers live on in any case.
+const STOP_DEADLINE: Duration = Duration::from_secs(10);
+
+/// What only the program around the supervisor knows.
+#[derive(Debug, Clone)]
+pub struct Program {
+    /// Its version, for `status`.
+    pub version: &'static str,
+    /// How it becomes the parent of a container.
+    pub shim: ShimCommand,
+}
+
+/// Runs a daemon until `shutdown`, then leaves the containers running. `ready` is called once the
+/// control service answers. SIGHUP is taken over for reloads.
+///
+/// # Errors
+/// [`SupervisorError`] when it cannot start; nothing is left running then but what ran before.
+pub async fn run(
+    sources: Sources,
+    config: Config,
+    program: Program,
+    ready: impl FnOnce(),
+    shutdown: impl Future<Output = ()>,
+) -> Result<(), SupervisorError> {
+    let hangup = signal(SignalKind::hangup()).map_err(|source| SupervisorError::System {
+        what: "handle SIGHUP",
+        source,
+    })?;
+    let root = Root::open(&config.state_dir, &config.runtime_dir)?;
+    let socket = ControlSocket::bind(&root.runtime)?;
+    let (agent, client) = agent(&config, &root, &program).await?;
+
+    let mut options = ManagerOptions::new(
+        root.state.clone(),
+        root.runtime.clone(),
+        root.instance.clone(),
+        client.clone(),
+    );
+    options.agent_id.clone_from(&config.agent_id);
+    options.eager = true;
+    if agent.is_some() {
+        options.logs = Some(Arc::new(Sandboxes(root.state.clone())));
+    }
+    let plugins = config
+        .plugins
+        .iter()
+        .map(|plugin| plugin.config.clone())
+        .collect();
+    let manager = CsiManager::spawn(options, plugins)
+        .map_err(|source| SupervisorError::Manager { source })?;
+
+    for warning in &config.warnings {
+        tracing::warn!("{warning}");
+    }
+    for error in &config.errors {
+        tracing::error!(%error, "a file of the plugin directory is refused");
+    }
+    let board = Board::new(Arc::new(config));
+    let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
+    let (reloads, requests) = mpsc::channel(8);
+    let facts = Facts {
+        version: program.version,
+        started_at: SystemTime::now(),
+        instance: root.instance.clone(),
+        state: root.state.clone(),
+        runtime: root.runtime.clone(),
+    };
+    let service = ControlService::new(
+        facts,
+        board.clone(),
+        manager.clone(),
+        reloads,
+        tasks.clone(),
+        stop.clone(),
+    );
+    let reloader = Reloader {
+        sources,
+        board: board.clone(),
+        manager: manager.clone(),
+        requests,
+        hangup,
+    };
+    spawn(&tasks, &stop, reloader.run());
+    if agent.is_none() {
+        spawn(&tasks, &stop, watch_agent(client, board));
+    }
+    tasks.spawn(control::serve(socket, service, stop.clone()));
+    tasks.close();
+    tracing::info!(instance = %root.instance, state_dir = %root.state.path().display(), "ready");
+    ready();
+
+    shutdown.await;
+
+    tracing::info!("stopping; the containers are left running");
+    stop.cancel();
+    let ended = tokio::time::timeout(STOP_DEADLINE, async {
+        tasks.wait().await;
+        manager.shutdown().await;
+        if let Some(agent) = agent {
+            agent.shutdown().await;
+        }
+    });
+    if ended.await.is_err() {
+        tracing::warn!("not everything ended within {}s", STOP_DEADLINE.as_secs());
+    }
+    Ok(())
+}
+
+fn spawn(
+    tasks: &TaskTracker,
+    stop: &CancellationToken,
+    future: impl Future<Output = ()> + Send + 'static,
+) {
+    let stop = stop.clone();
+    tasks.spawn(async move {
+        tokio::select! {
+            () = future => {}
+            () = stop.cancelled() => {}
+        }
+    });
+}
+
+/// The agent and a client for it.
+async fn agent(
+    config: &Config,
+    root: &Root,
+    program: &Program,
+) -> Result<(Option<Agent>, AgentClient), SupervisorError> {
+    let (agent, client) = match &config.agent {
+        AgentChoice::Embedded(settings) => {
+            let options = agent_options(settings, config, root, program);
+            let socket = options.socket.clone();
+            let agent = Agent::start(options)
+                .await
+                .map_err(|source| SupervisorError::Agent { source })?;
+            (
+                Some(agent),
+                AgentClientConfig::new(AgentEndpoint::unix(socket)),
+            )
+        }
+        AgentChoice::External { url, token_file } => {
+            let endpoint = url
+                .parse()
+                .map_err(|source| SupervisorError::Client { source })?;
+            let mut client = AgentClientConfig::new(endpoint);
+            client.credentials = token_file
+                .clone()
+                .map_or(Credentials::None, Credentials::BearerFile);
+            (None, client)
+        }
+    };
+    let client = AgentClient::new(client).map_err(|source| SupervisorError::Client { source })?;
+    Ok((agent, client))
+}
+
+fn agent_options(
+    settings: &EmbeddedAgent,
+    config: &Config,
+    root: &Root,
+    program: &Program,
+) -> AgentOptions {
+    let run_dir: PathBuf = root.runtime.agent_dir();
+    let mut options = AgentOptions::new(
+        root.state.agent_dir(),
+        run_dir,
+        root.runtime.agent_socket(),
+        program.shim.clone(),
+    );
+    options.agent_id = config
+        .agent_id
+        .clone()
+        .unwrap_or_else(|| format!("longshore-{}", root.instance));
+    options.exit_retention = settings.exit_retention;
+    options.max_containers = settings.max_containers;
+    options.cgroups = settings.cgroups;
+    options.sandbox_gc.max_age = settings.sandbox_max_age;
+    options.sandbox_gc.max_bytes = settings.sandbox_max_bytes;
+    options.logs.max_bytes = settings.log_max_bytes;
+    options.tcp = settings
+        .tcp
+        .as_ref()
+        .map(|tcp| TcpOptions::new(tcp.listen, tcp.token_file.clone()));
+    options
+}
+
+/// Notes since when an agent elsewhere has been silent; the manager has its own retries.
+async fn watch_agent(client: AgentClient, board: Board) {
+    let mut interval = tokio::time::interval(AGENT_INTERVAL);
+    interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        interval.tick().await;
+        let silent = match client.get_health().await {
+            Ok(true) => None,
+            Ok(false) => Some("it says that it is not healthy".to_owned()),
+            Err(error) => Some(crate::reload::chain(&error)),
+        };
+        board.agent(silent);
+    }
+}

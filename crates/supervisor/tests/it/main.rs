@@ -1,0 +1,6 @@
+//! Configurations, good and bad, as files.
+#![expect(clippy::unwrap_used, reason = "in a test a failure is a panic")]
+
+mod layers;
+mod plugin_dir;
+mod samples;
