@@ -9,6 +9,8 @@ use longshore_mesos_api::v1::agent::call::LaunchContainer;
 use longshore_mesos_api::v1::agent::response::WaitContainer;
 use longshore_mesos_api::v1::{CommandInfo, ContainerId};
 use longshore_testkit::peers::MesosAgent;
+use nix::sys::signal::{Signal, kill, killpg};
+use nix::unistd::Pid;
 use tempfile::TempDir;
 
 use crate::raw::{Raw, RawAnswer};
@@ -72,8 +74,10 @@ impl Target {
         }
     }
 
-    pub(crate) async fn shutdown(self) {
-        if let Running::Embedded(Some(agent)) = self.agent {
+    pub(crate) async fn shutdown(mut self) {
+        if let Running::Embedded(agent) = &mut self.agent
+            && let Some(agent) = agent.take()
+        {
             agent.shutdown().await;
         }
     }
@@ -148,6 +152,31 @@ impl Target {
             }
         });
         ended.await.expect("all containers can be ended");
+    }
+}
+
+impl Drop for Target {
+    /// After a failure too, no container outlives the test: what runs it has the test's own
+    /// directory in its command line.
+    fn drop(&mut self) {
+        let directory = self.dir.path().as_os_str().as_encoded_bytes().to_vec();
+        let Ok(processes) = std::fs::read_dir("/proc") else {
+            return;
+        };
+        for process in processes.flatten() {
+            let pid = process
+                .file_name()
+                .to_str()
+                .and_then(|name| name.parse().ok());
+            let line = std::fs::read(process.path().join("cmdline")).unwrap_or_default();
+            let ours = line.windows(directory.len()).any(|part| part == directory);
+            if let Some(pid) = pid
+                && ours
+            {
+                let _ = killpg(Pid::from_raw(pid), Signal::SIGKILL);
+                let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
+            }
+        }
     }
 }
 
