@@ -218,3 +218,6 @@ macro_rules! record {
 record!(ContainerRecord, "agent.container");
 record!(PidRecord, "agent.pid");
 record!(ExitRecord, "agent.exit");
+
+#[cfg(test)]
+mod tests;
