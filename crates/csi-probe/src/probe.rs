@@ -86,6 +86,7 @@ pub async fn probe(endpoint: &Endpoint, options: &ProbeOptions) -> Result<Probed
     let started = Instant::now();
     let mut detection = Detection::new(options.expect);
     let mut pauses = Pauses::default();
+    let mut last = None;
     let dial = Dial {
         wait: options.wait_for_socket,
         retry: true,
@@ -108,8 +109,13 @@ pub async fn probe(endpoint: &Endpoint, options: &ProbeOptions) -> Result<Probed
                     socket,
                 });
             }
+            // The deadline cut this attempt short: what the one before met says more.
+            Round::Later(Waiting::Answer) if Instant::now() >= options.deadline => {
+                last.take().unwrap_or(Waiting::Answer)
+            }
             Round::Later(waiting) => waiting,
         };
+        last = Some(waiting.clone());
         tracing::debug!(%endpoint, %waiting, "probe again");
         options.say(Some(waiting.clone()));
         let next = Instant::now() + pauses.unready();
