@@ -111,7 +111,7 @@ pub(crate) fn check_ours(key: &'static str, path: &Path) -> Result<(), Superviso
 }
 
 /// The id of a state directory, made once.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 struct InstanceRecord {
     id: String,
 }
@@ -167,6 +167,15 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
+
+    #[test]
+    fn an_instance_record_has_the_bytes_of_its_golden_file() {
+        let sample = InstanceRecord {
+            id: "0123456789abcdef".to_owned(),
+        };
+        let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/instance");
+        longshore_checkpoint::testing::check_golden(dir, &sample, 1, "0.1.0").unwrap();
+    }
 
     #[test]
     fn the_id_stays_and_a_second_supervisor_is_locked_out() {
