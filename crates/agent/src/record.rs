@@ -27,6 +27,9 @@ use serde::{Deserialize, Serialize};
 use crate::process::ProcessId;
 use crate::service::{ExitInfo, ExitReason};
 
+#[cfg(test)]
+mod tests;
+
 /// The file of the [`ContainerRecord`].
 pub(crate) const CONTAINER: &str = "container";
 /// The directory of the shim's records.
@@ -199,10 +202,11 @@ impl From<ExitRecord> for ExitInfo {
 }
 
 macro_rules! record {
-    ($type:ty, $kind:literal) => {
+    ($type:ty, $kind:literal, $max:expr) => {
         impl Record for $type {
             const KIND: &'static str = $kind;
             const VERSION: u16 = 1;
+            const MAX_BODY: usize = $max;
 
             fn encode(&self) -> Result<Vec<u8>, CodecError> {
                 longshore_checkpoint::bincode_encode(self)
@@ -215,9 +219,7 @@ macro_rules! record {
     };
 }
 
-record!(ContainerRecord, "agent.container");
-record!(PidRecord, "agent.pid");
-record!(ExitRecord, "agent.exit");
-
-#[cfg(test)]
-mod tests;
+// A request is at most 4 MiB long.
+record!(ContainerRecord, "agent.container", 8 << 20);
+record!(PidRecord, "agent.pid", 4096);
+record!(ExitRecord, "agent.exit", 64 << 10);

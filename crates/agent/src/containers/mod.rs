@@ -401,11 +401,14 @@ impl Host {
         }
         let run_dir = &options.run_dir;
         let lock = lock_run_dir(run_dir)?;
+        only_ours("run_dir", run_dir)?;
         let run_dir = std::fs::canonicalize(run_dir).map_err(io_error("use", run_dir))?;
         let containers = run_dir.join(CONTAINERS);
         create_private(&containers).map_err(io_error("create", &containers))?;
         let sandboxes = Sandboxes::open(&options.state_dir)
             .map_err(io_error("create the sandboxes in", &options.state_dir))?;
+        only_ours("state_dir", &options.state_dir)?;
+        only_ours("state_dir", &sandboxes.base())?;
         let layout = if options.cgroups {
             let root = options.cgroup_root.as_deref();
             Layout::detect(root.unwrap_or_else(|| Path::new("/sys/fs/cgroup")))
@@ -451,6 +454,38 @@ impl Host {
             tracing::warn!(dir = %dir.display(), %error, "a container's directory was not deleted");
         }
     }
+}
+
+/// Refuses a directory in which somebody else could plant names.
+fn only_ours(name: &'static str, path: &Path) -> Result<(), AgentError> {
+    use std::os::unix::fs::MetadataExt as _;
+
+    let stat = std::fs::metadata(path).map_err(|source| AgentError::Io {
+        action: "examine",
+        path: path.to_owned(),
+        source,
+    })?;
+    let own = nix::unistd::geteuid().as_raw();
+    let problem = if stat.uid() != own {
+        format!(
+            "{} belongs to uid {}, not to {own}",
+            path.display(),
+            stat.uid()
+        )
+    } else if stat.mode() & if own == 0 { 0o022 } else { 0o002 } != 0 {
+        // An ordinary user's group is often theirs alone, and their umask 0002.
+        let mode = stat.mode() & 0o7777;
+        format!(
+            "{} has mode {mode:04o}: others can write to it",
+            path.display()
+        )
+    } else {
+        return Ok(());
+    };
+    Err(AgentError::Setting {
+        name,
+        problem: format!("cannot be used: {problem}"),
+    })
 }
 
 fn create_private(path: &Path) -> io::Result<()> {

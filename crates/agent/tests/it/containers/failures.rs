@@ -76,6 +76,29 @@ async fn a_relative_shim_is_refused_at_the_start() {
 }
 
 #[tokio::test]
+async fn a_directory_that_others_can_write_to_is_refused_at_the_start() {
+    for (dir, name) in [
+        ("run", "run_dir"),
+        ("state", "state_dir"),
+        ("state/containers", "state_dir"),
+    ] {
+        let node = Node::new();
+        let path = node.root.path().join(dir);
+        std::fs::create_dir_all(&path).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o777)).unwrap();
+        let error = Containers::start(&node.options).await.unwrap_err();
+        assert!(
+            error.to_string().contains("others can write to it"),
+            "{error}"
+        );
+        assert!(
+            matches!(error, AgentError::Setting { name: of, .. } if of == name),
+            "{error}"
+        );
+    }
+}
+
+#[tokio::test]
 async fn a_read_only_or_full_state_directory_fails_the_launch_with_its_reason() {
     if !root() {
         return;

@@ -147,3 +147,78 @@ async fn nothing_leaks_over_many_lives() {
     let ended = |pid: &i32| !Path::new(&format!("/proc/{pid}")).exists();
     eventually("no zombie", || shims.iter().all(ended)).await;
 }
+
+#[tokio::test]
+async fn a_shim_killed_at_any_moment_of_its_start_leaves_no_process() {
+    let mut node = Node::new();
+    node.options.cgroups = false;
+    let agent = node.start().await;
+    let (mut failed, mut lost) = (0, 0);
+    for round in 0..40u64 {
+        let launching = tokio::spawn({
+            let agent = agent.clone();
+            async move {
+                agent
+                    .launch(request("c", shell("sleep 1000 & exec sleep 1000")))
+                    .await
+            }
+        });
+        eventually("the shim", || {
+            !node.shims().is_empty() || launching.is_finished()
+        })
+        .await;
+        tokio::time::sleep(Duration::from_micros(round * 100)).await;
+        for shim in node.shims() {
+            kill_process(shim);
+        }
+        match within(launching).await.unwrap() {
+            Ok(Launched::New) => {
+                let exit = wait(&agent, "c").await.unwrap();
+                assert_eq!(exit.reason, Some(ExitReason::ShimLost), "round {round}");
+                lost += 1;
+            }
+            Ok(Launched::AlreadyPresent) => panic!("round {round}"),
+            Err(error) => {
+                assert_eq!(
+                    wait(&agent, "c").await,
+                    Err(NotFound),
+                    "round {round}: {error}"
+                );
+                failed += 1;
+            }
+        }
+        let left = processes(|pid| {
+            std::fs::read_link(format!("/proc/{pid}/cwd"))
+                .is_ok_and(|cwd| cwd.starts_with(node.root.path()))
+        });
+        assert_eq!(left, [0; 0], "round {round}");
+    }
+    assert!(
+        lost > 0,
+        "{failed} failed, {lost} lost: the rounds are too short for this machine"
+    );
+}
+
+#[tokio::test]
+async fn a_killed_shim_takes_a_container_of_another_user_with_it() {
+    if !root() {
+        return;
+    }
+    let mut node = Node::new();
+    node.options.cgroups = false;
+    let agent = node.start().await;
+    let mut command = shell("setsid sleep 1000 & echo; exec sleep 1000");
+    command.user = Some("65534".to_owned());
+    within(agent.launch(request("c", command))).await.unwrap();
+    line_written(&node).await;
+    let init = pid(&agent, "c");
+    kill_process(node.shims()[0]);
+    let exit = wait(&agent, "c").await.unwrap();
+    assert_eq!(exit.reason, Some(ExitReason::ShimLost));
+    assert!(!lives(init));
+    let nobodys = processes(|pid| {
+        std::fs::read_link(format!("/proc/{pid}/cwd"))
+            .is_ok_and(|cwd| cwd.starts_with(node.root.path()))
+    });
+    assert_eq!(nobodys, [0; 0]);
+}
