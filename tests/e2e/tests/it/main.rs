@@ -1,0 +1,7 @@
+//! The real binary, from outside.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod crash;
+mod daemon;
+mod procs;
+mod random;
