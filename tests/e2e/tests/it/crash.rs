@@ -142,7 +142,7 @@ impl World {
 
     fn configure(&self) {
         let mut text = String::from(
-            "[csi.restart]\ninitial = \"10ms\"\nmax = \"100ms\"\nstart_limit_burst = 1000000\n\
+            "[csi.restart]\ninitial = \"10ms\"\nmax = \"100ms\"\nstart_limit_burst = 0\n\
              [csi]\nkill_grace = \"2s\"\n",
         );
         for (plugin, wanted) in self.wanted.iter().enumerate().filter(|(_, it)| it.present) {
