@@ -8,15 +8,13 @@
 //!        +-- pids, mounts, history writer <------+
 //! ```
 
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use longshore_checkpoint::{AnyRecord, Durability};
-use longshore_paths::{ContainerId, Service};
+use longshore_paths::Service;
 use tokio::sync::{mpsc, oneshot, watch};
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -25,17 +23,16 @@ use crate::config::PluginConfig;
 use crate::error::ManagerError;
 use crate::options::ManagerOptions;
 use crate::plan::{Kind, Places, Plan, plan_all};
-use crate::plugin::{Command, PluginTask, history_path, ids, planned};
-use crate::recovery::{self, Findings};
-use crate::shared::{Shared, blocking};
-use crate::status::{EndpointState, ManagerStatus, ReadyEndpoint, Stray};
+use crate::plugin::{Command, PluginTask};
+use crate::recovery::Findings;
+use crate::shared::Shared;
+use crate::startup::{keep_saving, recover, save};
+use crate::status::{EndpointState, ManagerStatus, ReadyEndpoint};
+use crate::table::{Handle, Plugins};
 use crate::wants::Wants;
 
 /// Commands that wait for a plugin's task.
 const COMMANDS: usize = 8;
-
-/// How long transitions are gathered before they are written.
-const SAVE_GATHER: Duration = Duration::from_millis(200);
 
 /// How long a shutdown waits for the tasks.
 const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(10);
@@ -44,13 +41,13 @@ const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(10);
 /// when the last one is dropped supervision ends and the containers keep running.
 #[derive(Clone, Debug)]
 pub struct CsiManager {
-    inner: Arc<Inner>,
+    pub(crate) inner: Arc<Inner>,
 }
 
 #[derive(Debug)]
-struct Inner {
-    shared: Arc<Shared>,
-    plugins: Arc<Plugins>,
+pub(crate) struct Inner {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) plugins: Arc<Plugins>,
     tasks: TaskTracker,
     stop: CancellationToken,
 }
@@ -58,37 +55,6 @@ struct Inner {
 impl Drop for Inner {
     fn drop(&mut self) {
         self.stop.cancel();
-    }
-}
-
-/// The plugins' handles. The lock is never held across an await.
-#[derive(Debug, Default)]
-struct Plugins(Mutex<Table>);
-
-#[derive(Debug, Default)]
-struct Table {
-    by_name: BTreeMap<String, Handle>,
-    closed: bool,
-    /// Counts handles, so that a task that ends removes its own and no later one.
-    made: u64,
-}
-
-#[derive(Debug)]
-struct Handle {
-    made: u64,
-    board: Arc<PluginBoard>,
-    wants: Arc<Wants>,
-    commands: mpsc::Sender<Box<Command>>,
-    plan: Arc<Plan>,
-    /// Taken by recovery, or at once by a plugin that comes later.
-    found: Option<oneshot::Sender<Findings>>,
-    /// It is not in the configuration any more.
-    leaving: bool,
-}
-
-impl Plugins {
-    fn lock(&self) -> MutexGuard<'_, Table> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -149,7 +115,7 @@ impl CsiManager {
     }
 
     /// Makes a plugin's handle and task; `found` is `None` when recovery will tell.
-    fn add(&self, plan: Arc<Plan>, found: Option<Findings>) {
+    pub(crate) fn add(&self, plan: Arc<Plan>, found: Option<Findings>) {
         let shared = &self.inner.shared;
         let managed = matches!(plan.kind, Kind::Managed(_));
         let board = Arc::new(PluginBoard::new(Arc::clone(&shared.board), &plan, managed));
@@ -342,231 +308,5 @@ impl CsiManager {
         }
         jobs.join_all().await;
         self.shutdown().await;
-    }
-}
-
-impl Table {
-    fn find(&self, name: &str) -> Result<&Handle, ManagerError> {
-        if self.closed {
-            return Err(ManagerError::Closed);
-        }
-        self.by_name
-            .get(name)
-            .ok_or_else(|| ManagerError::UnknownPlugin {
-                name: name.to_owned(),
-                configured: self.by_name.keys().cloned().collect::<Vec<_>>().join(", "),
-            })
-    }
-
-    /// A plugin that is on its way out still has its ids.
-    fn check(&self, plans: &BTreeMap<String, Arc<Plan>>) -> Result<(), ManagerError> {
-        if self.closed {
-            return Err(ManagerError::Closed);
-        }
-        let mut taken: BTreeMap<ContainerId, &str> = BTreeMap::new();
-        for (name, handle) in self
-            .by_name
-            .iter()
-            .filter(|(name, _)| !plans.contains_key(*name))
-        {
-            taken.extend(ids(&handle.plan).into_iter().map(|id| (id, name.as_str())));
-        }
-        for plan in plans.values() {
-            for id in ids(plan) {
-                if let Some(first) = taken.get(&id) {
-                    return Err(ManagerError::DuplicateContainer {
-                        first: (*first).to_owned(),
-                        second: plan.name().to_owned(),
-                        id: id.to_string(),
-                    });
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// What is new, and what the others are to be told.
-    #[expect(
-        clippy::type_complexity,
-        reason = "used once, two lines below its name"
-    )]
-    fn change(
-        &mut self,
-        mut plans: BTreeMap<String, Arc<Plan>>,
-    ) -> (
-        Vec<Arc<Plan>>,
-        Vec<(mpsc::Sender<Box<Command>>, Box<Command>)>,
-    ) {
-        let mut commands = Vec::new();
-        for (name, handle) in &mut self.by_name {
-            let command = match plans.remove(name) {
-                None if handle.leaving => continue,
-                None => {
-                    handle.leaving = true;
-                    Command::Remove
-                }
-                Some(plan) if !handle.leaving && plan.config == handle.plan.config => continue,
-                Some(plan) => {
-                    handle.leaving = false;
-                    handle.plan = Arc::clone(&plan);
-                    Command::Change(plan)
-                }
-            };
-            commands.push((handle.commands.clone(), Box::new(command)));
-        }
-        (plans.into_values().collect(), commands)
-    }
-}
-
-/// Recovery of everything, once.
-async fn recover(inner: std::sync::Weak<Inner>, shared: Arc<Shared>, plugins: Arc<Plugins>) {
-    let running = Box::pin(recovery::running(&shared)).await;
-    let plans: Vec<Arc<Plan>> = {
-        let table = plugins.lock();
-        table
-            .by_name
-            .values()
-            .filter(|h| h.found.is_some())
-            .map(|h| Arc::clone(&h.plan))
-            .collect()
-    };
-    let mut all_planned = BTreeMap::new();
-    for plan in &plans {
-        let planned = Box::pin(planned(&shared, plan)).await;
-        all_planned.insert(
-            (plan.ty.to_string(), plan.plugin_name.to_string()),
-            (Arc::clone(plan), planned),
-        );
-    }
-    let mounts = shared.mount_points().await;
-    let this = Arc::clone(&shared);
-    let judged = blocking(move || {
-        let disk = recovery::read_disk(&this);
-        let mut strays = disk.strays;
-        let mut found: Vec<(Arc<Plan>, Findings)> = Vec::new();
-        let mut left = Vec::new();
-        let mut known: Vec<String> = Vec::new();
-        for plugin in disk.plugins {
-            known.extend(plugin.container_ids());
-            let key = (plugin.ty.to_string(), plugin.name.to_string());
-            match all_planned.remove(&key) {
-                Some((plan, planned)) => {
-                    known.extend(planned.iter().map(|planned| planned.id.value().to_owned()));
-                    let mounted = recovery::is_mounted(&this, &plan, mounts.as_ref());
-                    let findings = recovery::judge(&this, &plugin, &planned, &running, mounted);
-                    found.push((plan, findings));
-                }
-                None => left.push(plugin),
-            }
-        }
-        // Plugins that have no directory yet.
-        for (plan, planned) in all_planned.into_values() {
-            known.extend(planned.iter().map(|planned| planned.id.value().to_owned()));
-            let empty = recovery::PluginOnDisk::empty(&plan);
-            let mounted = recovery::is_mounted(&this, &plan, mounts.as_ref());
-            let findings = recovery::judge(&this, &empty, &planned, &running, mounted);
-            found.push((plan, findings));
-        }
-        let known: std::collections::BTreeSet<String> = known.into_iter().collect();
-        strays.extend(recovery::unclaimed(&running, |id| known.contains(id)));
-        let left = recovery::left_over(&this, left, &running, mounts.as_ref(), &mut strays);
-        (found, left, strays)
-    });
-    let (found, left, strays) = match judged.await {
-        Ok(judged) => judged,
-        Err(failure) => {
-            tracing::error!(failure.message, "recovery");
-            return;
-        }
-    };
-    for (plan, findings) in found {
-        let tell = {
-            let mut table = plugins.lock();
-            table
-                .by_name
-                .get_mut(plan.name())
-                .and_then(|handle| handle.found.take())
-        };
-        if let Some(tell) = tell {
-            // A task that is gone was shut down.
-            drop(tell.send(findings));
-        }
-    }
-    adopt_left_over(&inner, left).await;
-    publish_recovered(&shared, strays);
-}
-
-/// Plugins that left the configuration while we were away: a task each, and its removal at once.
-async fn adopt_left_over(inner: &std::sync::Weak<Inner>, left: Vec<(Arc<Plan>, Findings)>) {
-    for (plan, findings) in left {
-        let Some(inner) = inner.upgrade() else { return };
-        let manager = CsiManager { inner };
-        let name = plan.name().to_owned();
-        if manager.inner.plugins.lock().by_name.contains_key(&name) {
-            tracing::warn!(
-                plugin = name,
-                "an older plugin of this name was left behind"
-            );
-            continue;
-        }
-        manager.add(plan, Some(findings));
-        let commands = {
-            let mut table = manager.inner.plugins.lock();
-            table.by_name.get_mut(&name).map(|handle| {
-                handle.leaving = true;
-                handle.commands.clone()
-            })
-        };
-        if let Some(commands) = commands {
-            drop(commands.send(Box::new(Command::Remove)).await);
-        }
-    }
-}
-
-fn publish_recovered(shared: &Shared, strays: Vec<Stray>) {
-    for stray in &strays {
-        tracing::warn!(what = stray.what, reason = stray.reason, "left alone");
-    }
-    shared.board.update(|status| {
-        status.recovered = true;
-        status.strays = strays;
-    });
-}
-
-async fn keep_saving(shared: &Arc<Shared>, plugins: &Plugins) {
-    loop {
-        shared.board.save.notified().await;
-        sleep(SAVE_GATHER).await;
-        save(shared, plugins).await;
-    }
-}
-
-/// Writes the histories that changed, all at once.
-async fn save(shared: &Arc<Shared>, plugins: &Plugins) {
-    let names = shared.board.take_dirty();
-    let records: Vec<_> = {
-        let table = plugins.lock();
-        let handles = names
-            .iter()
-            .filter_map(|name| table.by_name.get_key_value(name));
-        handles
-            .map(|(name, handle)| (history_path(shared, name), handle.board.history()))
-            .collect()
-    };
-    if records.is_empty() {
-        return;
-    }
-    let this = Arc::clone(shared);
-    let written = blocking(move || {
-        let batch: Vec<_> = records
-            .iter()
-            .map(|(path, record)| (path, record as &dyn AnyRecord))
-            .collect();
-        this.writer.write_batch(&batch, Durability::Process)
-    });
-    match written.await {
-        Ok(Ok(())) => {}
-        Ok(Err(error)) => tracing::warn!(%error, "history not written"),
-        Err(failure) => tracing::warn!(failure.message, "history not written"),
     }
 }

@@ -9,8 +9,7 @@ use longshore_csi_probe::Endpoint;
 use longshore_mesos_api::v1::agent::call::LaunchContainer;
 use longshore_mesos_api::v1::{CsiPluginContainerInfo, CsiPluginInfo};
 use longshore_paths::{
-    ContainerId, InstanceId, PluginName, PluginType, RuntimeDir, Service, StateRoot,
-    check_socket_path, csi_container_id, short_id,
+    ContainerId, InstanceId, PluginName, PluginType, RuntimeDir, Service, StateRoot, short_id,
 };
 use prost::Message;
 use sha2::{Digest, Sha256};
@@ -21,8 +20,11 @@ use crate::host::shown;
 use crate::launch::{LaunchHash, Surroundings, launch_request};
 use crate::record::ContainerRecord;
 
+mod check;
 #[cfg(test)]
 mod tests;
+
+use check::{check_settings, drafts, endpoints, first, services_of};
 
 /// What every plan is made in.
 #[derive(Clone, Debug)]
@@ -397,126 +399,4 @@ pub(crate) fn plan_all(
         plans.insert(name, plan);
     }
     Ok(plans)
-}
-
-fn check_settings(config: &PluginConfig) -> Result<(), ManagerError> {
-    let wrong = |setting, value: Duration, expected| ManagerError::Setting {
-        plugin: config.name.clone(),
-        setting,
-        value: format!("{value:?}"),
-        expected,
-    };
-    let day = Duration::from_secs(86_400);
-    if config.startup_timeout.is_zero() || config.startup_timeout > day {
-        return Err(wrong(
-            "startup_timeout",
-            config.startup_timeout,
-            "over 0 and at most a day",
-        ));
-    }
-    if config.kill_grace > day {
-        return Err(wrong("kill_grace", config.kill_grace, "at most a day"));
-    }
-    if let Some(liveness) = &config.liveness {
-        let (interval, timeout) = (liveness.interval, liveness.timeout);
-        if interval < Duration::from_millis(1) || interval > day {
-            return Err(wrong("liveness.interval", interval, "from 1ms to a day"));
-        }
-        if timeout.is_zero() || timeout > day {
-            return Err(wrong(
-                "liveness.timeout",
-                timeout,
-                "over 0 and at most a day",
-            ));
-        }
-    }
-    if config.name.is_empty() {
-        return Err(ManagerError::Setting {
-            plugin: String::new(),
-            setting: "name",
-            value: "empty".to_owned(),
-            expected: "a name",
-        });
-    }
-    Ok(())
-}
-
-fn endpoints(config: &PluginConfig) -> Result<BTreeMap<Service, Endpoint>, ManagerError> {
-    let mut endpoints = BTreeMap::new();
-    for entry in &config.info.endpoints {
-        let service = service(config, entry.csi_service)?;
-        let endpoint = entry
-            .endpoint
-            .parse()
-            .map_err(|source| ManagerError::Endpoint {
-                plugin: config.name.clone(),
-                endpoint: entry.endpoint.clone(),
-                source: Box::new(source),
-            })?;
-        // The first one of a service counts, as in Mesos.
-        endpoints.entry(service).or_insert(endpoint);
-    }
-    Ok(endpoints)
-}
-
-fn drafts(
-    config: &PluginConfig,
-    ty: &PluginType,
-    name: &PluginName,
-    places: &Places,
-) -> Result<Vec<Draft>, ManagerError> {
-    let path = |source| ManagerError::Path {
-        plugin: config.name.clone(),
-        source: Box::new(source),
-    };
-    let mut drafts: Vec<Draft> = Vec::new();
-    for (entry, container) in config.info.containers.iter().enumerate() {
-        let services = services_of(container).map_err(|number| ManagerError::UnknownService {
-            plugin: config.name.clone(),
-            number,
-        })?;
-        let id = csi_container_id(&places.prefix(), ty, name, &services).map_err(path)?;
-        if drafts.iter().any(|draft| draft.id == id) {
-            let (first, second) = (config.name.clone(), config.name.clone());
-            return Err(ManagerError::DuplicateContainer {
-                first,
-                second,
-                id: id.to_string(),
-            });
-        }
-        let short = short_id(&places.instance, &id);
-        check_socket_path(&places.runtime.csi_socket(&short)).map_err(path)?;
-        drafts.push(Draft {
-            id,
-            services,
-            entry,
-            short,
-        });
-    }
-    Ok(drafts)
-}
-
-fn service(config: &PluginConfig, number: i32) -> Result<Service, ManagerError> {
-    Service::from_number(number).ok_or_else(|| ManagerError::UnknownService {
-        plugin: config.name.clone(),
-        number,
-    })
-}
-
-/// Sorted and without doubles; an unknown number is the error.
-fn services_of(container: &CsiPluginContainerInfo) -> Result<Vec<Service>, i32> {
-    let known = |number: &i32| Service::from_number(*number).ok_or(*number);
-    let services: BTreeSet<Service> = container
-        .services
-        .iter()
-        .map(known)
-        .collect::<Result<_, _>>()?;
-    Ok(services.into_iter().collect())
-}
-
-/// The container that serves a service: the first that offers it.
-fn first(drafts: &[Draft], service: Service) -> Option<usize> {
-    drafts
-        .iter()
-        .position(|draft| draft.services.contains(&service))
 }

@@ -13,29 +13,26 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use longshore_container_daemon::Phase;
 use longshore_paths::{ContainerId, Service};
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
 use crate::board::{PluginBoard, UnitIdentity};
 use crate::error::ManagerError;
-use crate::host::{mounts_below, shown};
 use crate::plan::{Kind, Plan, Planned};
-use crate::record::{ContainerRecord, HistoryRecord};
-use crate::recover::Verdict;
-use crate::recovery::{self, Finding, Findings};
-use crate::retire::{Retired, retire};
+use crate::record::HistoryRecord;
+use crate::recovery::Findings;
+use crate::retire::Retired;
 use crate::shared::{Shared, blocking};
 use crate::status::PluginState;
 use crate::unit::Unit;
 use crate::unmanaged;
 use crate::wants::Wants;
 
-/// How long a change of settings waits for a launch under way.
-const HANDOVER: Duration = Duration::from_secs(120);
+mod change;
+mod settle;
 
 /// What a plugin's task is asked for.
 #[derive(Debug)]
@@ -136,127 +133,6 @@ impl PluginTask {
         }
     }
 
-    // === recovery ===
-
-    async fn settle(&mut self, found: Findings) {
-        if let Kind::Unmanaged(_) = self.plan.kind {
-            self.board.units(unmanaged::identities(&self.plan));
-            return;
-        }
-        let mut found = found;
-        let findings = loop {
-            match found {
-                Findings::Found(findings) => break findings,
-                Findings::Look => {}
-                Findings::Failed(reason) => {
-                    self.board.overall(Some((PluginState::Failing, &reason)));
-                    tokio::time::sleep(recovery::RETRY).await;
-                }
-            }
-            found = Box::pin(recovery::look(&self.shared, &self.plan)).await;
-        };
-        self.board.overall(None);
-        self.plan_slots(&Arc::clone(&self.plan)).await;
-        let mut jobs = JoinSet::new();
-        let mut later = false;
-        for finding in findings {
-            later |= self.judge(finding, &mut jobs).await;
-        }
-        if !jobs.is_empty() {
-            let why = "stopping what an earlier configuration left";
-            self.board.overall(Some((PluginState::Stopping, why)));
-            jobs.join_all().await;
-            self.board.overall(None);
-        }
-        self.tell_units();
-        if later && self.pending.is_none() {
-            self.pending = Some(Pending::Change(Arc::clone(&self.plan)));
-        }
-        if self.pending.is_some() && Box::pin(self.proceed(false)).await {
-            // Only a removal is done, and none is pending before the first command.
-            self.board.overall(None);
-        }
-    }
-
-    /// One row of the table; true when it has to wait for a mount.
-    async fn judge(&mut self, finding: Finding, jobs: &mut JoinSet<()>) -> bool {
-        let Finding {
-            id,
-            verdict,
-            record,
-            mut retired,
-        } = finding;
-        let slot = self.slots.iter().position(|slot| slot.planned.id == id);
-        tracing::info!(plugin = self.plan.name(), container = %id, ?verdict, "recovery");
-        match verdict {
-            Verdict::Keep => {
-                if let Some(slot) = slot {
-                    self.slots[slot].attach = true;
-                }
-            }
-            Verdict::Adopt => {
-                if let Some(slot) = slot {
-                    self.slots[slot].attach = true;
-                    let unit = self.unit(slot);
-                    if let Err(failure) = unit.core.adopt().await {
-                        tracing::warn!(container = %id, failure.message, "adopted without a record");
-                    }
-                }
-            }
-            Verdict::Stop(_) | Verdict::AwaitEnd | Verdict::CleanFiles => {
-                retired.running = matches!(verdict, Verdict::Stop(_));
-                retired.ending = verdict == Verdict::AwaitEnd;
-                if retired.user.is_none() {
-                    retired.user = slot.and_then(|slot| self.slots[slot].planned.user());
-                }
-                jobs.spawn(Box::pin(retire(Arc::clone(&self.shared), retired)));
-            }
-            Verdict::StopLater(why) => {
-                self.keep(slot, record, retired, why);
-                return true;
-            }
-            Verdict::Stray(_) => {}
-        }
-        false
-    }
-
-    /// What is to be stopped later goes on as its record says, where there is one.
-    fn keep(
-        &mut self,
-        slot: Option<usize>,
-        record: Option<Box<ContainerRecord>>,
-        mut retired: Retired,
-        why: &str,
-    ) {
-        tracing::warn!(container = %retired.id, why, "kept, since a volume is mounted");
-        let old = record.and_then(|record| Planned::of_record(*record, &self.shared.places));
-        match (slot, old) {
-            (Some(slot), Some(old)) => {
-                self.slots[slot] = Slot {
-                    planned: Arc::new(old),
-                    unit: None,
-                    attach: true,
-                };
-            }
-            (Some(slot), None) => {
-                let unknown = self.slots[slot]
-                    .planned
-                    .with_unknown_hash(&self.shared.places);
-                self.slots[slot] = Slot {
-                    planned: Arc::new(unknown),
-                    unit: None,
-                    attach: true,
-                };
-            }
-            (None, _) => {
-                retired.running = true;
-                self.strays.push(retired);
-            }
-        }
-    }
-
-    // === commands ===
-
     /// True when the plugin is gone.
     async fn obey(&mut self, command: Command) -> bool {
         match command {
@@ -355,145 +231,6 @@ impl PluginTask {
             }
         }
         Ok(())
-    }
-
-    // === changes ===
-
-    /// Carries out what is pending unless a mount forbids it; true when the plugin is gone.
-    async fn proceed(&mut self, force: bool) -> bool {
-        let target = match &self.pending {
-            None => return false,
-            Some(Pending::Remove) => None,
-            Some(Pending::Change(plan)) => Some(Arc::clone(plan)),
-        };
-        let planned = match &target {
-            Some(plan) => Box::pin(planned(&self.shared, plan)).await,
-            None => Vec::new(),
-        };
-        let same = |slot: &Slot| {
-            planned
-                .iter()
-                .any(|p| p.id == slot.planned.id && p.hash == slot.planned.hash)
-        };
-        let ends: Vec<usize> = (0..self.slots.len())
-            .filter(|at| !same(&self.slots[*at]))
-            .collect();
-        let runs = |at: &usize| {
-            let slot = &self.slots[*at];
-            slot.attach
-                || slot
-                    .unit
-                    .as_ref()
-                    .is_some_and(|unit| unit.phase() != Phase::Down)
-        };
-        if !force && (ends.iter().any(runs) || !self.strays.is_empty()) {
-            match self.mounted().await {
-                Ok(mounts) if mounts.is_empty() => {}
-                Ok(mounts) => {
-                    let what = if target.is_some() {
-                        "changed in"
-                    } else {
-                        "removed from"
-                    };
-                    let first = mounts.first().map(|mount| shown(mount)).unwrap_or_default();
-                    self.board.kept(Some(format!(
-                        "{what} the configuration, and kept while {first} is mounted ({} in all)",
-                        mounts.len()
-                    )));
-                    return false;
-                }
-                Err(why) => {
-                    self.board.kept(Some(why));
-                    return false;
-                }
-            }
-        }
-        self.pending = None;
-        self.board.kept(None);
-        self.replace(target, planned, &ends).await
-    }
-
-    /// Stops and cleans what ends, then goes on with the new plan.
-    async fn replace(
-        &mut self,
-        target: Option<Arc<Plan>>,
-        planned: Vec<Planned>,
-        ends: &[usize],
-    ) -> bool {
-        self.watchers.shutdown().await;
-        if !ends.is_empty() || !self.strays.is_empty() {
-            self.board
-                .overall(Some((PluginState::Stopping, "its configuration changed")));
-        }
-        self.stop_slots(ends).await;
-        let mut jobs = JoinSet::new();
-        for stray in self.strays.drain(..) {
-            jobs.spawn(Box::pin(retire(Arc::clone(&self.shared), stray)));
-        }
-        // Not only stopped: their directories and records go too, unless the id stays.
-        for at in ends {
-            let old = &self.slots[*at].planned;
-            if !planned.iter().any(|new| new.id == old.id) {
-                let retired = Retired::files(&self.plan, old);
-                jobs.spawn(Box::pin(retire(Arc::clone(&self.shared), retired)));
-            }
-        }
-        jobs.join_all().await;
-        let Some(plan) = target else { return true };
-        let mut old = std::mem::take(&mut self.slots);
-        for planned in planned {
-            let before = old.iter().position(|slot| {
-                slot.planned.id == planned.id && slot.planned.hash == planned.hash
-            });
-            let attach = match before.map(|at| old.swap_remove(at)) {
-                Some(Slot {
-                    unit: Some(unit), ..
-                }) => handover(unit).await,
-                Some(slot) => slot.attach,
-                None => false,
-            };
-            self.slots.push(Slot {
-                planned: Arc::new(planned),
-                unit: None,
-                attach,
-            });
-        }
-        drop(old);
-        self.plan = plan;
-        self.board.plan(&self.plan);
-        self.tell_units();
-        if !self.stopped {
-            self.board.overall(None);
-        }
-        false
-    }
-
-    async fn mounted(&self) -> Result<Vec<PathBuf>, String> {
-        let roots = self.plan.mount_roots(&self.shared.places);
-        let all = self
-            .shared
-            .mount_points()
-            .await
-            .map_err(|failure| failure.message)?;
-        Ok(mounts_below(&all, &roots))
-    }
-
-    fn see_mounts(&self, mounts: &watch::Receiver<Arc<Vec<PathBuf>>>) {
-        let roots = self.plan.mount_roots(&self.shared.places);
-        self.board.mounts(mounts_below(&mounts.borrow(), &roots));
-    }
-
-    // === units ===
-
-    async fn plan_slots(&mut self, plan: &Arc<Plan>) {
-        let planned = Box::pin(planned(&self.shared, plan)).await;
-        let slot = |planned| Slot {
-            planned: Arc::new(planned),
-            unit: None,
-            attach: false,
-        };
-        self.slots = planned.into_iter().map(slot).collect();
-        self.tell_units();
     }
 
     fn tell_units(&self) {
@@ -627,22 +364,6 @@ pub(crate) async fn planned(shared: &Shared, plan: &Arc<Plan>) -> Vec<Planned> {
         }
     };
     plan.planned(&shared.places, agent_id.as_ref())
-}
-
-/// Waits until the container runs or does not, and lets go of it: true when it runs.
-async fn handover(unit: Unit) -> bool {
-    let mut status = unit.daemon.status();
-    let calm = |phase: Phase| {
-        matches!(
-            phase,
-            Phase::Down | Phase::Pausing | Phase::Starting | Phase::Running
-        )
-    };
-    let settled = status.wait_for(|status| calm(status.phase));
-    if tokio::time::timeout(HANDOVER, settled).await.is_err() {
-        tracing::warn!(container = %unit.core.planned.id, "still being launched");
-    }
-    matches!(unit.phase(), Phase::Starting | Phase::Running)
 }
 
 /// Where a plugin's history is; the name is the operator's and may be anything.

@@ -36,7 +36,11 @@ const GRACE: Duration = Duration::from_secs(10);
 /// What recovery found of one plugin.
 #[derive(Debug)]
 pub(crate) enum Findings {
-    Found(Vec<Finding>),
+    /// What was found, and the plan's containers, whose hashes it was compared with.
+    Found {
+        findings: Vec<Finding>,
+        planned: Vec<Planned>,
+    },
     /// Its directory cannot be listed.
     Failed(String),
     /// Nobody has looked yet: a plugin that came later.
@@ -81,6 +85,7 @@ pub(crate) type Running = BTreeMap<String, Option<u32>>;
 /// Asks the agent until it answers; the status says why it waits, and since when.
 pub(crate) async fn running(shared: &Shared) -> Running {
     let mut failures = 0_u32;
+    wait_for(shared, "GET_CONTAINERS is not answered yet".to_owned());
     loop {
         match shared.list().await {
             Ok(containers) => {
@@ -94,16 +99,21 @@ pub(crate) async fn running(shared: &Shared) -> Running {
                 failures = failures.saturating_add(1);
                 let reason = line(&error);
                 tracing::warn!(reason, "recovery waits for the agent");
-                shared.board.update(|status| {
-                    let since = status.waiting.take().map(|waiting| waiting.since);
-                    let since = since.unwrap_or_else(std::time::SystemTime::now);
-                    status.waiting = Some(Waiting { reason, since });
-                });
+                wait_for(shared, reason);
                 let policy = Backoff::new(Duration::from_millis(100), Duration::from_secs(5), 0.2);
                 sleep(policy.unwrap_or_default().delay(failures, 0.5)).await;
             }
         }
     }
+}
+
+/// Only recovery itself is shown: a plugin that comes later waits for itself.
+fn wait_for(shared: &Shared, reason: String) {
+    shared.board.update(|status| {
+        let since = status.waiting.take().map(|waiting| waiting.since);
+        let since = since.unwrap_or_else(std::time::SystemTime::now);
+        status.waiting = Some(Waiting { reason, since });
+    });
 }
 
 fn pid(container: &Container) -> Option<u32> {
@@ -230,7 +240,7 @@ fn set_aside(path: &Path, why: &str) {
 pub(crate) fn judge(
     shared: &Shared,
     plugin: &PluginOnDisk,
-    planned: &[Planned],
+    planned: Vec<Planned>,
     running: &Running,
     mounted: bool,
 ) -> Findings {
@@ -269,7 +279,7 @@ pub(crate) fn judge(
         };
         found.push(finding(&on_disk.id, facts, on_disk.record.as_deref()));
     }
-    for planned in planned {
+    for planned in &planned {
         let known = containers.iter().any(|on_disk| on_disk.id == planned.id);
         if known || listed(&planned.id) == Listed::No {
             continue;
@@ -288,7 +298,10 @@ pub(crate) fn judge(
         };
         found.push(finding(&planned.id, facts, None));
     }
-    Findings::Found(found)
+    Findings::Found {
+        findings: found,
+        planned,
+    }
 }
 
 /// Looks at one plugin alone: one that came later, or whose directory could not be listed.
@@ -301,7 +314,7 @@ pub(crate) async fn look(shared: &Arc<Shared>, plan: &Arc<Plan>) -> Findings {
         let mut strays = Vec::new();
         let plugin = read_plugin(&this, &plan.ty, &plan.plugin_name, &mut strays);
         let mounted = is_mounted(&this, &plan, mounts.as_ref());
-        judge(&this, &plugin, &planned, &running, mounted)
+        judge(&this, &plugin, planned, &running, mounted)
     });
     judged
         .await
@@ -378,7 +391,7 @@ pub(crate) fn left_over(
                     .into_iter()
                     .filter_map(|record| Planned::of_record(record, &shared.places))
                     .collect();
-                let findings = judge(shared, &plugin, &old, running, mounted);
+                let findings = judge(shared, &plugin, old, running, mounted);
                 plans.push((plan, findings));
             }
             Err(error) => strays.push(Stray {

@@ -304,15 +304,24 @@ impl Drop for FakePlugin {
 pub fn program() -> PathBuf {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM
-        .get_or_init(|| match build("fake-csi-plugin") {
-            Ok(path) => path,
-            Err(error) => panic!("cannot build fake-csi-plugin: {error}"),
-        })
+        .get_or_init(|| built("testkit", "fake-csi-plugin"))
         .clone()
 }
 
+/// A program of the crate in `crates/<folder>`, built by the cargo that runs the test.
+///
+/// # Panics
+/// When it cannot be built.
+#[must_use]
+pub fn built(folder: &str, name: &str) -> PathBuf {
+    match build(folder, name) {
+        Ok(path) => path,
+        Err(error) => panic!("cannot build {name}: {error}"),
+    }
+}
+
 /// `cargo build` into the target directory of the running test, whose profile it shares.
-fn build(name: &str) -> io::Result<PathBuf> {
+fn build(folder: &str, name: &str) -> io::Result<PathBuf> {
     let test = std::env::current_exe()?;
     // <target>/<profile>/deps/<test>, or <target>/<profile>/<binary>.
     let profile = test
@@ -329,12 +338,11 @@ fn build(name: &str) -> io::Result<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
     command
-        .args([
-            "build",
-            "--quiet",
-            "--manifest-path",
-            concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"),
-        ])
+        .args(["build", "--quiet", "--manifest-path"])
+        .arg(format!(
+            "{}/../{folder}/Cargo.toml",
+            env!("CARGO_MANIFEST_DIR")
+        ))
         .args(["--bin", name])
         .arg("--target-dir")
         .arg(target);

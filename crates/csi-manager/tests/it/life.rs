@@ -328,3 +328,32 @@ async fn history_version_and_name_are_kept_across_restarts() {
         status.reason
     );
 }
+
+#[tokio::test]
+async fn a_disk_that_takes_no_record_stops_new_launches_and_never_a_restart() {
+    let rig = Rig::new();
+    let manager = rig.manager(vec![plugin("a", &[&[1, 2]]), plugin("b", &[&[1]])]);
+    ready(&manager, "a", Service::Node).await;
+    state_is(&manager, "a", PluginState::Ready).await;
+    // Nothing can be written below these directories any more.
+    let block = |dir: std::path::PathBuf| {
+        drop(std::fs::remove_dir_all(&dir));
+        std::fs::create_dir_all(dir.parent().unwrap()).unwrap();
+        std::fs::write(dir, "in the way").unwrap();
+    };
+    block(rig.container_dir("t.a", &id("a", BOTH)));
+    block(rig.container_dir("t.b", &id("b", "CONTROLLER_SERVICE")));
+    rig.kill(&id("a", BOTH));
+    plugin_is(&manager, "a", "back", |p| {
+        p.restarts == 1 && p.state == PluginState::Ready
+    })
+    .await;
+    manager.start("b").await.unwrap();
+    let status = state_is(&manager, "b", PluginState::Backoff).await;
+    assert!(
+        status.reason.contains(&id("b", "CONTROLLER_SERVICE")),
+        "{}",
+        status.reason
+    );
+    assert_eq!(rig.agent.running(), [id("a", BOTH)]);
+}

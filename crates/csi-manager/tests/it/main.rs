@@ -6,6 +6,7 @@ mod change;
 mod life;
 mod mounts;
 mod probes;
+mod real;
 mod recover;
 mod rig;
 mod unmanaged;

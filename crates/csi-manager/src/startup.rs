@@ -1,0 +1,172 @@
+//! What the manager does besides its plugins' tasks: recovery of all at the start, and histories.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use longshore_checkpoint::{AnyRecord, Durability};
+use tokio::time::sleep;
+
+use crate::manager::{CsiManager, Inner};
+use crate::plan::Plan;
+use crate::plugin::{Command, history_path, planned};
+use crate::recovery::{self, Findings};
+use crate::shared::{Shared, blocking};
+use crate::status::Stray;
+use crate::table::Plugins;
+
+/// How long transitions are gathered before they are written.
+const SAVE_GATHER: Duration = Duration::from_millis(200);
+
+/// Recovery of everything, once.
+pub(crate) async fn recover(inner: Weak<Inner>, shared: Arc<Shared>, plugins: Arc<Plugins>) {
+    let running = Box::pin(recovery::running(&shared)).await;
+    let plans: Vec<Arc<Plan>> = {
+        let table = plugins.lock();
+        table
+            .by_name
+            .values()
+            .filter(|h| h.found.is_some())
+            .map(|h| Arc::clone(&h.plan))
+            .collect()
+    };
+    let mut all_planned = BTreeMap::new();
+    for plan in &plans {
+        let planned = Box::pin(planned(&shared, plan)).await;
+        all_planned.insert(
+            (plan.ty.to_string(), plan.plugin_name.to_string()),
+            (Arc::clone(plan), planned),
+        );
+    }
+    let mounts = shared.mount_points().await;
+    let this = Arc::clone(&shared);
+    let judged = blocking(move || {
+        let disk = recovery::read_disk(&this);
+        let mut strays = disk.strays;
+        let mut found: Vec<(Arc<Plan>, Findings)> = Vec::new();
+        let mut left = Vec::new();
+        let mut known: Vec<String> = Vec::new();
+        for plugin in disk.plugins {
+            known.extend(plugin.container_ids());
+            let key = (plugin.ty.to_string(), plugin.name.to_string());
+            match all_planned.remove(&key) {
+                Some((plan, planned)) => {
+                    known.extend(planned.iter().map(|planned| planned.id.value().to_owned()));
+                    let mounted = recovery::is_mounted(&this, &plan, mounts.as_ref());
+                    let findings = recovery::judge(&this, &plugin, planned, &running, mounted);
+                    found.push((plan, findings));
+                }
+                None => left.push(plugin),
+            }
+        }
+        // Plugins that have no directory yet.
+        for (plan, planned) in all_planned.into_values() {
+            known.extend(planned.iter().map(|planned| planned.id.value().to_owned()));
+            let empty = recovery::PluginOnDisk::empty(&plan);
+            let mounted = recovery::is_mounted(&this, &plan, mounts.as_ref());
+            let findings = recovery::judge(&this, &empty, planned, &running, mounted);
+            found.push((plan, findings));
+        }
+        let known: BTreeSet<String> = known.into_iter().collect();
+        strays.extend(recovery::unclaimed(&running, |id| known.contains(id)));
+        let left = recovery::left_over(&this, left, &running, mounts.as_ref(), &mut strays);
+        (found, left, strays)
+    });
+    let (found, left, strays) = match judged.await {
+        Ok(judged) => judged,
+        Err(failure) => {
+            tracing::error!(failure.message, "recovery");
+            return;
+        }
+    };
+    for (plan, findings) in found {
+        let tell = {
+            let mut table = plugins.lock();
+            table
+                .by_name
+                .get_mut(plan.name())
+                .and_then(|handle| handle.found.take())
+        };
+        if let Some(tell) = tell {
+            // A task that is gone was shut down.
+            drop(tell.send(findings));
+        }
+    }
+    adopt_left_over(&inner, left).await;
+    publish_recovered(&shared, strays);
+}
+
+/// Plugins that left the configuration while we were away: a task each, and its removal at once.
+async fn adopt_left_over(inner: &Weak<Inner>, left: Vec<(Arc<Plan>, Findings)>) {
+    for (plan, findings) in left {
+        let Some(inner) = inner.upgrade() else { return };
+        let manager = CsiManager { inner };
+        let name = plan.name().to_owned();
+        if manager.inner.plugins.lock().by_name.contains_key(&name) {
+            tracing::warn!(
+                plugin = name,
+                "an older plugin of this name was left behind"
+            );
+            continue;
+        }
+        manager.add(plan, Some(findings));
+        let commands = {
+            let mut table = manager.inner.plugins.lock();
+            table.by_name.get_mut(&name).map(|handle| {
+                handle.leaving = true;
+                handle.commands.clone()
+            })
+        };
+        if let Some(commands) = commands {
+            drop(commands.send(Box::new(Command::Remove)).await);
+        }
+    }
+}
+
+fn publish_recovered(shared: &Shared, strays: Vec<Stray>) {
+    for stray in &strays {
+        tracing::warn!(what = stray.what, reason = stray.reason, "left alone");
+    }
+    shared.board.update(|status| {
+        status.recovered = true;
+        status.strays = strays;
+    });
+}
+
+pub(crate) async fn keep_saving(shared: &Arc<Shared>, plugins: &Plugins) {
+    loop {
+        shared.board.save.notified().await;
+        sleep(SAVE_GATHER).await;
+        save(shared, plugins).await;
+    }
+}
+
+/// Writes the histories that changed, all at once.
+pub(crate) async fn save(shared: &Arc<Shared>, plugins: &Plugins) {
+    let names = shared.board.take_dirty();
+    let records: Vec<_> = {
+        let table = plugins.lock();
+        let handles = names
+            .iter()
+            .filter_map(|name| table.by_name.get_key_value(name));
+        handles
+            .map(|(name, handle)| (history_path(shared, name), handle.board.history()))
+            .collect()
+    };
+    if records.is_empty() {
+        return;
+    }
+    let this = Arc::clone(shared);
+    let written = blocking(move || {
+        let batch: Vec<_> = records
+            .iter()
+            .map(|(path, record)| (path, record as &dyn AnyRecord))
+            .collect();
+        this.writer.write_batch(&batch, Durability::Process)
+    });
+    match written.await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => tracing::warn!(%error, "history not written"),
+        Err(failure) => tracing::warn!(failure.message, "history not written"),
+    }
+}
