@@ -65,7 +65,9 @@ fn is_generated(name: &str) -> bool {
 }
 
 fn check_text(name: &str, text: &str, findings: &mut Findings) {
-    if is_generated(name) || name == "Cargo.lock" || name == "LICENSE" {
+    let foreign = is_generated(name) || name == "Cargo.lock" || name == "LICENSE";
+    // Samples of bad input are as they are.
+    if foreign || name.contains("/tests/samples/") {
         return;
     }
     for (number, line) in (1..).zip(text.lines()) {
@@ -78,7 +80,8 @@ fn check_text(name: &str, text: &str, findings: &mut Findings) {
             findings.error(format!("{name}:{number}: a merge conflict"));
         }
         for machine in ABSOLUTE {
-            if line.contains(machine) {
+            // A test may name a home that nobody has.
+            if line.contains(machine) && !(name.contains("/tests/") && *machine == ABSOLUTE[2]) {
                 findings.error(format!("{name}:{number}: a path of one machine: {machine}"));
             }
         }
