@@ -36,6 +36,7 @@ use crate::{cgroup, dirs};
 
 mod child;
 mod logs;
+mod memory;
 pub(crate) mod mounts;
 mod supervise;
 pub(crate) mod sys;

@@ -15,7 +15,7 @@ use nix::sys::signalfd::SignalFd;
 
 use super::logs::LogFile;
 use super::sys::{self, Reaped};
-use super::{child, not_blocking, read_text, tree};
+use super::{child, memory, not_blocking, read_text, tree};
 use crate::cgroup;
 use crate::record::{self, Cgroups, ExitRecord, MemoryWatch, Reason};
 
@@ -27,7 +27,8 @@ const EXIT_PAUSE_MS: u16 = 100;
 /// Looks for a kill after the kernel has told of too little memory, and the pause between them.
 const OOM_LOOKS: u32 = 200;
 const OOM_PAUSE_MS: u16 = 10;
-const JOIN_AFTER_MS: u16 = 50;
+/// When a container has proved not to be a short one.
+const SETTLE_AFTER_MS: u16 = 50;
 
 /// A container that runs, seen from its shim.
 #[derive(Debug)]
@@ -53,12 +54,12 @@ impl Supervision {
             // A stream that blocks is still carried, only not to its last byte.
             let _blocks = not_blocking(stream);
         }
-        let memory = self
+        let events = self
             .cgroups
             .memory
             .clone()
             .and_then(|watch| MemoryEvents::watch(&watch).ok());
-        let (status, not_executed) = self.wait_for_init(memory.as_ref());
+        let (status, not_executed) = self.wait_for_init(events.as_ref());
         let ended = tree::end(&self.cgroups);
         for index in 0..self.streams.len() {
             // All writers are dead; what is left is at most a pipe full (1 MiB for a user).
@@ -95,14 +96,15 @@ impl Supervision {
 
     /// Carries output until the init has ended; gives its raw status and why its program could not
     /// be executed.
-    fn wait_for_init(&mut self, memory: Option<&MemoryEvents>) -> (i32, Option<String>) {
+    fn wait_for_init(&mut self, events: Option<&MemoryEvents>) -> (i32, Option<String>) {
         let mut open = [true; 2];
         let mut watch_status = true;
-        let mut watch_memory = memory.is_some();
+        let mut watch_memory = events.is_some();
         // The event may come before the kill that it tells of.
         let mut look_again = OOM_LOOKS;
         let mut not_executed = None;
         let begun = Instant::now();
+        let mut settled = false;
         loop {
             // The first of these two polls may find the init ended already: ask before sleeping.
             if let Some(status) = self.reap() {
@@ -124,16 +126,16 @@ impl Supervision {
                     fds.push(PollFd::new(self.status.as_fd(), PollFlags::POLLIN));
                     who.push(Source::Status);
                 }
-                if let (Some(memory), true) = (memory, watch_memory) {
-                    fds.push(PollFd::new(memory.as_fd(), memory.flags()));
+                if let (Some(events), true) = (events, watch_memory) {
+                    fds.push(PollFd::new(events.as_fd(), events.flags()));
                     who.push(Source::Memory);
                 }
                 let timeout = if look_again < OOM_LOOKS {
                     PollTimeout::from(OOM_PAUSE_MS)
-                } else if self.join_later.is_empty() {
+                } else if settled {
                     PollTimeout::NONE
                 } else {
-                    PollTimeout::from(JOIN_AFTER_MS)
+                    PollTimeout::from(SETTLE_AFTER_MS)
                 };
                 match poll(&mut fds, timeout) {
                     Ok(_) | Err(Errno::EINTR) => {}
@@ -161,15 +163,15 @@ impl Supervision {
                         not_executed = not_executed.or(text);
                     }
                     Source::Memory => {
-                        watch_memory = memory.is_some_and(MemoryEvents::consume);
+                        watch_memory = events.is_some_and(MemoryEvents::consume);
                         look_again = 0;
                     }
                 }
             }
-            if !self.join_later.is_empty()
-                && begun.elapsed() >= Duration::from_millis(u64::from(JOIN_AFTER_MS))
-            {
+            if !settled && begun.elapsed() >= Duration::from_millis(u64::from(SETTLE_AFTER_MS)) {
+                settled = true;
                 let _reported_by_the_agent = cgroup::join(&std::mem::take(&mut self.join_later));
+                memory::release_clean_pages();
             }
             if look_again < OOM_LOOKS
                 && let Some(watch) = &self.cgroups.memory

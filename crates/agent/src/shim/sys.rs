@@ -198,6 +198,19 @@ pub(crate) fn close_inherited() {
     }
 }
 
+/// Lets go of the pages of a private file mapping that is read-only and has not been written to.
+pub(super) fn release_pages(start: usize, length: usize) {
+    // SAFETY: such a page holds what its file holds, and the kernel reads it again when it is touched:
+    // nothing that can be observed changes.
+    unsafe {
+        libc::madvise(
+            std::ptr::with_exposed_provenance_mut(start),
+            length,
+            libc::MADV_DONTNEED,
+        );
+    }
+}
+
 /// Sets every signal back to its default disposition.
 pub(crate) fn default_dispositions() {
     /// As large as a kernel's sigaction is on any architecture; zeroes are SIG_DFL.

@@ -1,0 +1,81 @@
+//! Staying small: a shim lives for months and does nothing, whatever program it is a part of.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+
+use super::sys;
+
+/// Lets go of the program's and the libraries' pages that its start has touched. They are in files
+/// and come back when they are needed; what has been written to stays.
+pub(super) fn release_clean_pages() {
+    let Ok(table) = File::open("/proc/self/smaps") else {
+        return;
+    };
+    let lines = BufReader::new(table).lines().map_while(Result::ok);
+    // Collected first: reading on must not meet what has just been released.
+    let ranges: Vec<_> = clean_mappings(lines).collect();
+    for (start, end) in ranges {
+        sys::release_pages(start, end - start);
+    }
+}
+
+/// The address ranges of smaps (proc(5)) that map a file, cannot be written to, and hold no page that
+/// differs from it (relocated tables are read-only, too, but not clean).
+fn clean_mappings(lines: impl Iterator<Item = String>) -> impl Iterator<Item = (usize, usize)> {
+    let mut mapping = None;
+    lines.filter_map(move |line| {
+        if let Some(kib) = line.strip_prefix("Anonymous:") {
+            let range = mapping.take()?;
+            return (kib.trim() == "0 kB").then_some(range);
+        }
+        if let Some(range) = file_mapping(&line) {
+            mapping = range;
+        }
+        None
+    })
+}
+
+/// The range of a header line, if it is one: `None` inside when it is not of interest.
+fn file_mapping(line: &str) -> Option<Option<(usize, usize)>> {
+    let mut fields = line.split_ascii_whitespace();
+    let (start, end) = fields.next()?.split_once('-')?;
+    let start = usize::from_str_radix(start, 16).ok()?;
+    let end = usize::from_str_radix(end, 16).ok()?;
+    let permissions = fields.next()?;
+    let path = fields.nth(3).unwrap_or_default();
+    let of_interest = permissions.starts_with('r')
+        && permissions.as_bytes().get(1) == Some(&b'-')
+        && permissions.ends_with('p')
+        && path.starts_with('/')
+        && start < end;
+    Some(of_interest.then_some((start, end)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_clean_file_pages_that_nobody_writes_to_are_released() {
+        let smaps = "\
+1000-2000 r-xp 00000000 fe:00 12     /bin/shim
+Size:                  4 kB
+Anonymous:             0 kB
+VmFlags: rd ex
+2000-3000 r--p 00001000 fe:00 12     /bin/shim
+Anonymous:             4 kB
+3000-4000 rw-p 00002000 fe:00 12     /bin/shim
+Anonymous:             0 kB
+4000-5000 r--p 00000000 00:00 0
+Anonymous:             0 kB
+5000-6000 r--s 00000000 fe:00 13     /shared
+Anonymous:             0 kB
+7000-9000 r--p 00000000 00:00 0      [vvar]
+Anonymous:             0 kB
+a000-b000 r--p 00000000 fe:00 14     /lib/libc.so (deleted)
+Anonymous:             0 kB
+";
+        let ranges: Vec<_> = clean_mappings(smaps.lines().map(str::to_owned)).collect();
+        assert_eq!(ranges, [(0x1000, 0x2000), (0xa000, 0xb000)]);
+    }
+}
