@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use longshore_agent::{Agent, AgentOptions, ShimCommand, TcpOptions};
+use longshore_agent::{Agent, AgentOptions, ShimCommand, TcpOptions, TlsFiles};
 use longshore_agent_client::{AgentClient, AgentClientConfig, AgentEndpoint, Credentials};
 use longshore_csi_manager::{CsiManager, ManagerOptions};
 use tokio::signal::unix::{SignalKind, signal};
@@ -206,10 +206,14 @@ fn agent_options(
     options.sandbox_gc.max_age = settings.sandbox_max_age;
     options.sandbox_gc.max_bytes = settings.sandbox_max_bytes;
     options.logs.max_bytes = settings.log_max_bytes;
-    options.tcp = settings
-        .tcp
-        .as_ref()
-        .map(|tcp| TcpOptions::new(tcp.listen, tcp.token_file.clone()));
+    options.tcp = settings.tcp.as_ref().map(|tcp| {
+        let mut options = TcpOptions::new(tcp.listen, tcp.token_file.clone());
+        options.tls = tcp
+            .tls
+            .clone()
+            .map(|(certificates, key)| TlsFiles { certificates, key });
+        options
+    });
     options
 }
 
