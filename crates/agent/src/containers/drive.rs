@@ -251,8 +251,12 @@ impl Shared {
             (cgroups, inner.apply(&self.host, actions))
         };
         self.finish(deferred);
-        if let Some(cgroups) = cgroups.filter(|cgroups| !cgroups.container.is_empty()) {
-            self.spawn(|_| remove_cgroups(cgroups));
+        if let Some(cgroups) = cgroups {
+            // At once, since the agent may end next; most often that is all.
+            cgroup::remove(&cgroups);
+            if cgroups.container.iter().any(|dir| dir.exists()) {
+                self.spawn(|_| remove_cgroups(cgroups));
+            }
         }
     }
 }
