@@ -18,6 +18,7 @@ pub(crate) fn run(args: Args) -> Result<Exit> {
     let sources = args.sources.sources();
     let config = Config::load(&sources, None)?;
     crate::logging::start(&config.log)?;
+    raise_open_files();
     block_on(async {
         let mut signals = Stop::new().context("cannot handle signals")?;
         let shutdown = async {
@@ -29,6 +30,25 @@ pub(crate) fn run(args: Args) -> Result<Exit> {
         longshore_supervisor::run(sources, config, program()?, ready, shutdown).await?;
         Ok(Exit::Success)
     })
+}
+
+/// As many descriptors as thousands of containers need; not all that may be allowed, since some
+/// programs, which inherit the limit, close each possible descriptor when they start.
+const OPEN_FILES: u64 = 65_536;
+
+/// Each container costs some descriptors, and 1,024, the usual soft limit, are soon used up.
+fn raise_open_files() {
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
+    let raised = getrlimit(Resource::RLIMIT_NOFILE).and_then(|(soft, hard)| {
+        let wanted = hard.min(OPEN_FILES);
+        if soft < wanted {
+            setrlimit(Resource::RLIMIT_NOFILE, wanted, hard)?;
+        }
+        Ok(())
+    });
+    if let Err(error) = raised {
+        tracing::warn!(%error, "cannot raise the limit of open files");
+    }
 }
 
 /// This binary, also as the parent of containers.

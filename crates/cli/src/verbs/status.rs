@@ -207,7 +207,7 @@ pub(crate) fn plugin(plugin: &v1::PluginStatus, out: &mut Out) -> Result<()> {
     }
     for (key, value) in fields.iter().filter(|(_, value)| !value.is_empty()) {
         out.line(format_args!(
-            "  {key:<10}{}",
+            "  {key:<12}{}",
             crate::output::printable(value)
         ))?;
     }
@@ -218,7 +218,7 @@ pub(crate) fn plugin(plugin: &v1::PluginStatus, out: &mut Out) -> Result<()> {
             &endpoint.uri
         };
         out.line(format_args!(
-            "  {:<10}{}",
+            "  {:<12}{}",
             endpoint.service,
             crate::output::printable(uri)
         ))?;
@@ -231,12 +231,12 @@ pub(crate) fn plugin(plugin: &v1::PluginStatus, out: &mut Out) -> Result<()> {
             format!(" pid {}", container.pid)
         };
         out.line(format_args!(
-            "  {:<10}{} {state}{pid}",
+            "  {:<12}{} {state}{pid}",
             "container", container.id
         ))?;
         if !container.last_exit.is_empty() {
             let last = crate::output::printable(&container.last_exit);
-            out.line(format_args!("  {:<10}{last}", "last exit"))?;
+            out.line(format_args!("  {:<12}{last}", "last exit"))?;
         }
     }
     if plugin.history.is_empty() {

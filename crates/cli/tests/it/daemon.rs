@@ -2,7 +2,7 @@
 
 use nix::sys::signal::{Signal, kill};
 
-use crate::support::{Daemon, Home, eventually, hostpath};
+use crate::support::{Daemon, Home, LONGSHORE, eventually, hostpath};
 
 fn start() -> Daemon {
     let home = Home::new();
@@ -98,6 +98,26 @@ fn containers_outlive_a_daemon_however_it_ends() {
     assert_eq!(daemon.endpoint("disks"), uri);
     assert_eq!(daemon.plugin_pid("disks"), pid);
     assert_eq!(daemon.plugin("disks")["restarts"], 0);
+}
+
+#[test]
+fn a_daemon_raises_its_limit_of_open_files() {
+    use nix::sys::resource::{Resource, getrlimit};
+    let home = Home::new();
+    let shell = format!(
+        "ulimit -Sn 256; exec {LONGSHORE} daemon -c {}",
+        home.write("longshore.toml", "").display()
+    );
+    let daemon = home.command_of("sh", ["-c", &shell]).spawn().unwrap();
+    let daemon = Daemon::adopt(home, daemon);
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", daemon.pid())).unwrap();
+    let line = limits
+        .lines()
+        .find(|line| line.starts_with("Max open files"))
+        .unwrap();
+    let soft: u64 = line.split_whitespace().nth(3).unwrap().parse().unwrap();
+    let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+    assert_eq!(soft, hard.min(65_536), "{line}");
 }
 
 #[test]

@@ -115,8 +115,17 @@ impl Home {
 
     /// The binary, with an environment of this home alone.
     pub(crate) fn command<S: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = S>) -> Command {
+        self.command_of(&self.program, args)
+    }
+
+    /// Another program, likewise.
+    pub(crate) fn command_of<S: AsRef<OsStr>>(
+        &self,
+        program: impl AsRef<OsStr>,
+        args: impl IntoIterator<Item = S>,
+    ) -> Command {
         use std::os::unix::process::CommandExt as _;
-        let mut command = Command::new(&self.program);
+        let mut command = Command::new(program);
         command
             .args(args)
             .env_clear()
@@ -224,6 +233,11 @@ impl Daemon {
     pub(crate) fn start(home: Home, config: &str) -> Self {
         home.write("longshore.toml", config);
         let child = Self::spawn(&home);
+        Self::adopt(home, child)
+    }
+
+    /// A daemon that was started otherwise, as soon as it answers.
+    pub(crate) fn adopt(home: Home, child: Child) -> Self {
         let daemon = Self { home, child };
         daemon.wait_until_it_answers();
         daemon
