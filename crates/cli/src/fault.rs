@@ -44,7 +44,7 @@ impl Fault {
         }
     }
 
-    /// Printed on a line of its own.
+    /// What to do, printed behind the message.
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
@@ -59,7 +59,7 @@ impl fmt::Display for Fault {
 
 impl Error for Fault {}
 
-/// Prints `error` as one line, its hint as another, and says how to end.
+/// Prints `error` with its hint as one line, and says how to end.
 pub(crate) fn report(error: &anyhow::Error) -> Exit {
     // Our own output's error comes bare; one of a connection has a context.
     let first = error
@@ -70,15 +70,14 @@ pub(crate) fn report(error: &anyhow::Error) -> Exit {
         // The reader has seen enough.
         return Exit::Success;
     }
-    let mut stderr = std::io::stderr().lock();
-    // Nobody is left to tell when stderr is closed.
-    let _closed = writeln!(stderr, "error: {}", chain(error));
+    let mut line = format!("error: {}", chain(error));
     let mut exit = Exit::Failure;
     for cause in error.chain() {
         if let Some(fault) = cause.downcast_ref::<Fault>() {
             exit = fault.exit;
             if let Some(hint) = &fault.hint {
-                let _closed = writeln!(stderr, "hint: {hint}");
+                line.push_str("; hint: ");
+                line.push_str(hint);
             }
             break;
         }
@@ -87,6 +86,8 @@ pub(crate) fn report(error: &anyhow::Error) -> Exit {
             break;
         }
     }
+    // Nobody is left to tell when stderr is closed.
+    let _closed = writeln!(std::io::stderr(), "{line}");
     exit
 }
 

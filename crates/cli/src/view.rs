@@ -139,6 +139,7 @@ pub(crate) fn status_json(status: &v1::Status) -> Value {
 }
 
 pub(crate) fn plugin_json(plugin: &v1::PluginStatus) -> Value {
+    let metrics = plugin.metrics.unwrap_or_default();
     json!({
         "name": plugin.name,
         "type": plugin.r#type,
@@ -169,6 +170,13 @@ pub(crate) fn plugin_json(plugin: &v1::PluginStatus) -> Value {
         })).collect::<Vec<_>>(),
         "driver": plugin.driver.as_ref().map(driver_json),
         "mounts": plugin.mounts,
+        "metrics": {
+            "container_terminations": metrics.container_terminations,
+            "rpcs_pending": metrics.rpcs_pending,
+            "rpcs_finished": metrics.rpcs_finished,
+            "rpcs_failed": metrics.rpcs_failed,
+            "rpcs_cancelled": metrics.rpcs_cancelled,
+        },
         "history": plugin.history.iter().map(|transition| json!({
             "at": opt(transition.at_ms),
             "from": state_word(transition.from()),

@@ -200,6 +200,16 @@ mod tests {
     }
 
     #[test]
+    fn a_lock_that_cannot_be_made_is_not_blamed_on_another_supervisor() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = dir.path().join("s");
+        std::fs::create_dir_all(state.join("lock")).unwrap();
+        std::fs::set_permissions(&state, std::fs::Permissions::from_mode(0o700)).unwrap();
+        let error = Root::open(&state, &dir.path().join("r")).unwrap_err();
+        assert_eq!(error.to_string(), "`state_dir` cannot be used");
+    }
+
+    #[test]
     fn a_directory_that_others_can_write_to_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let state = dir.path().join("s");

@@ -36,7 +36,7 @@ pub enum SupervisorError {
         problem: String,
     },
     /// Another supervisor has the directory, or it cannot be locked.
-    #[error("another supervisor may be running on this `{key}`")]
+    #[error("{}", lock_problem(key, source))]
     Lock {
         /// The configuration's key for it.
         key: &'static str,
@@ -105,4 +105,11 @@ pub enum SupervisorError {
         #[source]
         source: io::Error,
     },
+}
+
+fn lock_problem(key: &str, source: &CheckpointError) -> String {
+    match source {
+        CheckpointError::Locked { .. } => format!("another supervisor runs on this `{key}`"),
+        _ => format!("`{key}` cannot be used"),
+    }
 }

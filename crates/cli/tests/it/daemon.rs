@@ -33,6 +33,11 @@ fn a_killed_plugin_is_back_and_its_history_tells() {
     );
     let plugin = daemon.plugin("disks");
     assert_eq!(plugin["restarts"], 1, "{plugin}");
+    assert_eq!(plugin["metrics"]["container_terminations"], 1, "{plugin}");
+    assert!(
+        plugin["metrics"]["rpcs_finished"].as_u64() >= Some(2),
+        "{plugin}"
+    );
     let exits: Vec<_> = plugin["history"]
         .as_array()
         .unwrap()

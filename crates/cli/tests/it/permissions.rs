@@ -109,6 +109,35 @@ fn a_runtime_directory_too_long_for_a_socket_is_refused() {
         .output()
         .unwrap()
         .into();
-    let done = done.exits(1);
-    assert!(done.stderr.contains("107"), "{done:#?}");
+    let done = done.exits(78);
+    assert!(
+        done.stderr.contains("107") && done.stderr.contains("$LONGSHORE_RUNTIME_DIR"),
+        "{done:#?}"
+    );
+    assert!(
+        !long.exists() && !home.join("s").exists(),
+        "nothing is made"
+    );
+}
+
+#[test]
+fn a_link_planted_where_the_control_socket_goes_is_refused() {
+    let home = Home::new();
+    let elsewhere = home.join("elsewhere");
+    for dir in [&elsewhere, &home.join("r")] {
+        std::fs::create_dir(dir).unwrap();
+        std::fs::set_permissions(dir, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    std::os::unix::fs::symlink(&elsewhere, home.join("r/control")).unwrap();
+    let config = home.write("c.toml", "");
+    let done = home
+        .run(["daemon", "-c", config.to_str().unwrap()])
+        .exits(1);
+    assert!(
+        done.stderr.contains("r/control is a symbolic link"),
+        "{done:#?}"
+    );
+    let found = std::fs::metadata(&elsewhere).unwrap();
+    assert_eq!(found.permissions().mode() & 0o777, 0o755);
+    assert_eq!(std::fs::read_dir(&elsewhere).unwrap().count(), 0);
 }

@@ -111,6 +111,25 @@ pub struct PluginStatus {
     /// Mount points below the plugin's mount root.
     #[prost(string, repeated, tag = "16")]
     pub mounts: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Counted since the daemon started.
+    #[prost(message, optional, tag = "17")]
+    pub metrics: ::core::option::Option<PluginMetrics>,
+}
+/// The metrics of Mesos' CSI service manager, below `csi_plugin/` there. A whole probe counts as one
+/// RPC.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PluginMetrics {
+    #[prost(uint64, tag = "1")]
+    pub container_terminations: u64,
+    /// A gauge.
+    #[prost(uint64, tag = "2")]
+    pub rpcs_pending: u64,
+    #[prost(uint64, tag = "3")]
+    pub rpcs_finished: u64,
+    #[prost(uint64, tag = "4")]
+    pub rpcs_failed: u64,
+    #[prost(uint64, tag = "5")]
+    pub rpcs_cancelled: u64,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct EndpointStatus {

@@ -17,6 +17,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use longshore_paths::{RuntimeDir, check_socket_path};
+
 pub use error::{ConfigError, Origin};
 pub use plugin::PluginSpec;
 pub use show::Setting;
@@ -125,6 +127,10 @@ impl Config {
             Some(dir) => absolute(&origins, "runtime_dir", dir)?,
             None => default_runtime_dir(sources, &state_dir),
         };
+        // The longest of the sockets below it; every plugin has such a one.
+        let socket = RuntimeDir::new(&runtime_dir).csi_socket("0123456789abcdef");
+        check_socket_path(&socket)
+            .map_err(|error| origins.invalid("runtime_dir", error.to_string()))?;
         if raw.log.trim().is_empty() {
             return Err(origins.invalid("log", "empty; write a level like \"info\""));
         }

@@ -102,6 +102,13 @@ pub(crate) fn plugin(
             .iter()
             .map(|mount| mount.to_string_lossy().into_owned())
             .collect(),
+        metrics: Some(v1::PluginMetrics {
+            container_terminations: plugin.metrics.container_terminations,
+            rpcs_pending: plugin.metrics.rpcs_pending,
+            rpcs_finished: plugin.metrics.rpcs_finished,
+            rpcs_failed: plugin.metrics.rpcs_failed,
+            rpcs_cancelled: plugin.metrics.rpcs_cancelled,
+        }),
     }
 }
 

@@ -43,6 +43,14 @@ impl ControlSocket {
             }
             Ok(()) | Err(_) => {}
         }
+        let found = std::fs::symlink_metadata(&dir).map_err(failed)?;
+        if found.is_symlink() {
+            return Err(SupervisorError::NotOurs {
+                key: "runtime_dir",
+                path: dir,
+                problem: "is a symbolic link, and this directory is never elsewhere".to_owned(),
+            });
+        }
         check_ours("runtime_dir", &dir)?;
         std::fs::set_permissions(&dir, std::fs::Permissions::from_mode(0o700)).map_err(failed)?;
         remove(&path).map_err(failed)?;

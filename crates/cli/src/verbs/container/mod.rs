@@ -29,7 +29,7 @@ enum Verb {
     Ls(ls::Args),
     /// Start a program as a container, and print its id.
     Launch(launch::Args),
-    /// Wait for the end of a container; exits as it did.
+    /// Wait for the end of a container; exits 0 when it ended well, else 1.
     Wait {
         /// The container; a nested one as PARENT.CHILD.
         id: String,

@@ -45,7 +45,7 @@ enum Verb {
         /// Also forget its start limit and the CSI version it spoke.
         #[arg(long)]
         reset: bool,
-        /// Also while something is mounted or one of its processes holds /dev/fuse.
+        /// Also while one of its processes holds /dev/fuse, and put a change that waits for a mount in force.
         #[arg(long)]
         force: bool,
         #[command(flatten)]
@@ -55,7 +55,7 @@ enum Verb {
     Stop {
         /// The plugin.
         name: String,
-        /// Also while something is mounted or one of its processes holds /dev/fuse.
+        /// Also while one of its processes holds /dev/fuse, and put a change that waits for a mount in force.
         #[arg(long)]
         force: bool,
         #[command(flatten)]
