@@ -2,6 +2,8 @@
 //!
 //! The result is committed; `--check` compares and fails with the command to run.
 
+mod cost;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,6 +21,8 @@ struct Target {
     stubs: bool,
     /// Also commit the encoded descriptors (for JSON by reflection).
     descriptors: bool,
+    /// Also make `cost.rs`: what decoding each message allocates.
+    costs: bool,
 }
 
 const TARGETS: &[Target] = &[
@@ -32,6 +36,7 @@ const TARGETS: &[Target] = &[
         services: false,
         stubs: false,
         descriptors: true,
+        costs: false,
     },
     Target {
         crate_dir: "csi-api",
@@ -39,6 +44,7 @@ const TARGETS: &[Target] = &[
         services: true,
         stubs: true,
         descriptors: false,
+        costs: false,
     },
     Target {
         crate_dir: "nri-api",
@@ -46,6 +52,7 @@ const TARGETS: &[Target] = &[
         services: false,
         stubs: false,
         descriptors: false,
+        costs: true,
     },
     Target {
         crate_dir: "control-api",
@@ -53,6 +60,7 @@ const TARGETS: &[Target] = &[
         services: true,
         stubs: false,
         descriptors: false,
+        costs: false,
     },
 ];
 
@@ -157,6 +165,12 @@ fn generate(root: &Path, target: &Target) -> Result<BTreeMap<String, Vec<u8>>> {
     }
     if target.descriptors {
         files.insert("descriptors.bin".to_owned(), set.encode_to_vec());
+    }
+    if target.costs {
+        let text = format!("{PREAMBLE}{}", cost::table(&set)?);
+        files.insert("cost.rs".to_owned(), text.into_bytes());
+        let modules = files.entry("mod.rs".to_owned()).or_default();
+        modules.extend_from_slice(b"\npub(crate) mod cost {\n    include!(\"cost.rs\");\n}\n");
     }
     fs::remove_dir_all(&out)?;
     Ok(files)

@@ -12,6 +12,7 @@
 
 pub mod annotation;
 mod builders;
+pub mod cost;
 mod event;
 mod name;
 mod optional;

@@ -67,6 +67,7 @@ pub(crate) const HOUSE: &[Member] = &[
     internal("control-api", 1, 74),
     public("agent-client", 2, 100),
     public("csi-probe", 2, 95),
+    public("nri-oci", 2, 60),
     public("ttrpc", 2, 42),
     internal("testkit", 2, 125),
     public("container-daemon", 3, 105),

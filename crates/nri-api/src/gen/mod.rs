@@ -10,3 +10,7 @@ pub mod nri {
         }
     }
 }
+
+pub(crate) mod cost {
+    include!("cost.rs");
+}
