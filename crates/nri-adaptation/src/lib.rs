@@ -9,3 +9,4 @@
 //! - A contribution that is ignored leaves nothing behind.
 
 pub mod merge;
+pub mod validate;

@@ -5,6 +5,7 @@ use super::graph::Graph;
 
 /// Compared as text: a new spelling is a new decision. `deny.toml` says the same to cargo-deny.
 const ALLOWED: &[&str] = &[
+    "(Apache-2.0 OR MIT) AND BSD-3-Clause",
     "(MIT OR Apache-2.0) AND Unicode-3.0",
     "Apache-2.0",
     "Apache-2.0 / MIT",
