@@ -17,6 +17,12 @@ pub trait LogReader: Send + Sync + 'static {
     /// At most `lines` last lines of the stderr of `container`, oldest first; empty when unknown.
     /// Implementations read a bounded tail, whatever the size of the file.
     fn stderr_tail(&self, container: &ContainerId, lines: usize) -> Vec<String>;
+
+    /// `container` is about to be launched: what its stderr holds now is of an earlier run, and no
+    /// longer told. Does nothing unless implemented.
+    fn begins(&self, container: &ContainerId) {
+        let _ = container;
+    }
 }
 
 /// The surroundings of a [`CsiManager`](crate::CsiManager).

@@ -199,6 +199,13 @@ impl Shared {
             .await
             .unwrap_or_default()
     }
+
+    /// A run of a container begins: earlier stderr lines are none of its own. Blocking.
+    pub(crate) fn begins(&self, id: &ContainerId) {
+        if let Some(logs) = &self.logs {
+            logs.begins(id);
+        }
+    }
 }
 
 /// The pid of a container that is really running (one that is being destroyed has none).

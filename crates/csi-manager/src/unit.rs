@@ -315,7 +315,13 @@ impl Hooks for UnitCore {
     async fn pre_launch(&self, _: LaunchContainer) -> Result<LaunchContainer, Failure> {
         self.attached.store(false, Ordering::Relaxed);
         match self.me() {
-            Some(this) => blocking(move || this.prepare()).await?,
+            Some(this) => {
+                blocking(move || {
+                    this.shared.begins(&this.planned.id);
+                    this.prepare()
+                })
+                .await?
+            }
             None => Err(Failure::new("the plugin is being taken down")),
         }
     }
@@ -328,7 +334,9 @@ impl Hooks for UnitCore {
             Ok(probed) => probed,
             Err(error) => {
                 let failure = match &error {
-                    ProbeError::VersionChanged { .. } => Failure::permanent(line(&error)),
+                    ProbeError::VersionChanged { .. } => {
+                        Failure::permanent(format!("{}, or by restart --reset", line(&error)))
+                    }
                     _ => Failure::new(line(&error)),
                 };
                 let silent = matches!(

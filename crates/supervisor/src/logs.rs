@@ -1,9 +1,11 @@
 //! The output of containers, read from their sandboxes: a bounded tail, then what follows.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use longshore_csi_manager::LogReader;
 use longshore_paths::{ContainerId, StateRoot};
@@ -16,13 +18,52 @@ const LINE_MAX: usize = 500;
 
 /// Reads the sandboxes of the embedded agent.
 #[derive(Debug)]
-pub(crate) struct Sandboxes(pub(crate) StateRoot);
+pub(crate) struct Sandboxes {
+    state: StateRoot,
+    /// How long stderr was when the present run of a container began. One entry a plugin's
+    /// container.
+    begun: Mutex<HashMap<ContainerId, u64>>,
+}
+
+impl Sandboxes {
+    pub(crate) fn new(state: StateRoot) -> Self {
+        Self {
+            state,
+            begun: Mutex::default(),
+        }
+    }
+
+    fn stderr(&self, container: &ContainerId) -> PathBuf {
+        self.state.sandbox(container).join("stderr")
+    }
+
+    fn begun(&self) -> MutexGuard<'_, HashMap<ContainerId, u64>> {
+        self.begun.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 impl LogReader for Sandboxes {
+    fn begins(&self, container: &ContainerId) {
+        let length =
+            std::fs::symlink_metadata(self.stderr(container)).map_or(0, |found| found.len());
+        self.begun().insert(container.clone(), length);
+    }
+
     fn stderr_tail(&self, container: &ContainerId, lines: usize) -> Vec<String> {
-        let Ok(mut tail) = Tail::open(self.0.sandbox(container).join("stderr"), TAIL_BYTES) else {
+        let path = self.stderr(container);
+        let length = std::fs::symlink_metadata(&path).map_or(0, |found| found.len());
+        // A file that is shorter than it was has been rotated.
+        let begun = self.begun().get(container).copied();
+        let begun = begun.filter(|begun| *begun <= length);
+        let own = begun.map_or(TAIL_BYTES, |begun| (length - begun).min(TAIL_BYTES));
+        if own == 0 {
+            return Vec::new();
+        }
+        let Ok(mut tail) = Tail::open(path, own) else {
             return Vec::new();
         };
+        // Where a run begins, a line begins.
+        tail.began_inside &= own == TAIL_BYTES;
         let mut bytes = vec![0; usize::try_from(TAIL_BYTES).unwrap_or(0)];
         let read = tail.read(&mut bytes).unwrap_or(0);
         last_lines(&bytes[..read], tail.began_inside, lines)
@@ -160,6 +201,24 @@ mod tests {
         let path = dir.path().join("stdout");
         std::fs::write(&path, "a long beginning\nend\n").unwrap();
         assert_eq!(read(&mut Tail::open(path, 4).unwrap()), "end\n");
+    }
+
+    #[test]
+    fn the_last_lines_are_of_the_present_run() {
+        let dir = tempfile::tempdir().unwrap();
+        let logs = Sandboxes::new(StateRoot::new(dir.path()));
+        let id = ContainerId::new("c").unwrap();
+        assert_eq!(logs.stderr_tail(&id, 5), Vec::<String>::new());
+        let path = logs.stderr(&id);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, "first run\n").unwrap();
+        assert_eq!(logs.stderr_tail(&id, 5), ["first run"]);
+        logs.begins(&id);
+        assert_eq!(logs.stderr_tail(&id, 5), Vec::<String>::new());
+        std::fs::write(&path, "first run\nsecond\nrun\n").unwrap();
+        assert_eq!(logs.stderr_tail(&id, 5), ["second", "run"]);
+        std::fs::write(&path, "rotated\n").unwrap();
+        assert_eq!(logs.stderr_tail(&id, 5), ["rotated"]);
     }
 
     #[test]

@@ -69,7 +69,7 @@ pub async fn run(
     options.agent_id.clone_from(&config.agent_id);
     options.eager = true;
     if agent.is_some() {
-        options.logs = Some(Arc::new(Sandboxes(root.state.clone())));
+        options.logs = Some(Arc::new(Sandboxes::new(root.state.clone())));
     }
     let plugins = config
         .plugins

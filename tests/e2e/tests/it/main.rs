@@ -3,5 +3,6 @@
 
 mod crash;
 mod daemon;
+mod go_driver;
 mod procs;
 mod random;
