@@ -7,10 +7,11 @@
 
 use longshore_mesos_api::v1::agent::call::{
     GetContainers, KillContainer, KillNestedContainer, LaunchContainer, LaunchNestedContainer,
-    RemoveContainer, RemoveNestedContainer, Type, WaitContainer as WaitFor, WaitNestedContainer,
+    ReadFile as ReadOf, RemoveContainer, RemoveNestedContainer, Type, WaitContainer as WaitFor,
+    WaitNestedContainer,
 };
 use longshore_mesos_api::v1::agent::response::{
-    GetAgent, WaitContainer, get_containers::Container,
+    GetAgent, ReadFile, WaitContainer, get_containers::Container,
 };
 use longshore_mesos_api::v1::agent::{Call, Response};
 use longshore_mesos_api::v1::{ContainerId, VersionInfo};
@@ -64,6 +65,17 @@ pub enum Killed {
     /// The signal was sent; the container may live on.
     Signalled,
     /// There was nothing to signal: the container is not known, has ended or is just ending.
+    Unknown,
+}
+
+/// What READ_FILE found.
+#[derive(Debug, Clone, PartialEq)]
+pub enum FileRead {
+    /// The piece that was asked for, and the size of the whole file. `data` is shorter than asked
+    /// for when an agent bounds it (64 KiB), and empty from the end of the file on.
+    Read(ReadFile),
+    /// The agent has no such file. A Mesos agent says so of every file of a container that no
+    /// executor has launched.
     Unknown,
 }
 
@@ -123,6 +135,51 @@ impl AgentClient {
         let mut containers = response.get_containers.unwrap_or_default().containers;
         containers.iter_mut().for_each(restore_parent);
         Ok(containers)
+    }
+
+    /// READ_FILE: at most `length` bytes from `offset` on of a file that the agent serves under
+    /// the virtual path `path`.
+    ///
+    /// # Errors
+    /// Any [`AgentError`] of a call.
+    pub async fn read_file(
+        &self,
+        path: &str,
+        offset: u64,
+        length: u64,
+    ) -> Result<FileRead, AgentError> {
+        let call = Call {
+            read_file: Some(ReadOf {
+                path: path.to_owned(),
+                offset,
+                length: Some(length),
+            }),
+            ..Call::default()
+        };
+        let prepared = self.prepare(Type::ReadFile, None, Repeat::Harmless, call)?;
+        let answer = self.send(&prepared, self.config().deadlines.get).await?;
+        if answer.says_no_file() {
+            return Ok(FileRead::Unknown);
+        }
+        prepared.expect(&answer, 200)?;
+        let read = self.read(&prepared, &answer)?.read_file;
+        let read = read.ok_or_else(|| prepared.missing("read_file"))?;
+        Ok(FileRead::Read(read))
+    }
+
+    /// [`Self::read_file`] of a container's `stdout` or `stderr`, where Longshore's agent has it.
+    ///
+    /// # Errors
+    /// Any [`AgentError`] of a call.
+    pub async fn read_output(
+        &self,
+        id: &ContainerId,
+        stream: &str,
+        offset: u64,
+        length: u64,
+    ) -> Result<FileRead, AgentError> {
+        let path = format!("{}/{stream}", sandbox_path(id));
+        self.read_file(&path, offset, length).await
     }
 
     /// LAUNCH_CONTAINER, for top-level containers and nested ones.
@@ -391,6 +448,12 @@ pub fn is_longshore(version: &VersionInfo) -> bool {
             .is_some_and(|tag| tag.contains("longshore"))
 }
 
+/// `/containers/<id>`, below the parents' where there are some.
+fn sandbox_path(id: &ContainerId) -> String {
+    let parent = id.parent.as_deref().map(sandbox_path);
+    format!("{}/containers/{}", parent.unwrap_or_default(), id.value)
+}
+
 fn nested(call: &'static str, id: &ContainerId) -> Result<String, AgentError> {
     let container = show_id(id);
     if id.parent.is_none() {
@@ -416,6 +479,11 @@ impl Prepared {
 impl Answer {
     fn says_unknown(&self) -> bool {
         is_container_unknown(self.status, &String::from_utf8_lossy(&self.body))
+    }
+
+    /// Longshore's agent says it in words; a Mesos agent says nothing.
+    fn says_no_file(&self) -> bool {
+        self.status == 404 && (self.body.is_empty() || self.body.starts_with(b"No such file"))
     }
 
     /// A container that is being destroyed: its process is gone, its id is not yet.

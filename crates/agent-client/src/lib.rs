@@ -29,7 +29,7 @@ mod retry;
 mod tls;
 mod transport;
 
-pub use calls::{Killed, Launched, Show, Waited, is_longshore};
+pub use calls::{FileRead, Killed, Launched, Show, Waited, is_longshore};
 pub use client::AgentClient;
 pub use config::{AgentClientConfig, Codec, Credentials, Deadlines, KeepAlive, TlsOptions};
 pub use endpoint::AgentEndpoint;

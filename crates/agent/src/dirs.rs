@@ -4,6 +4,7 @@
 //! link, so that a name that is swapped under us leads to an error and never to another place.
 
 use std::ffi::{CStr, CString, OsStr};
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Component, Path};
@@ -38,6 +39,20 @@ pub(crate) fn open(path: &Path) -> io::Result<OwnedFd> {
 /// ELOOP or ENOTDIR when it is a symbolic link or no directory; what openat(2) says.
 pub(crate) fn open_at(dir: impl AsFd, name: impl AsRef<OsStr>) -> io::Result<OwnedFd> {
     Ok(openat(dir, name.as_ref(), DIRECTORY, Mode::empty())?)
+}
+
+/// Opens the plain file `name` in `dir` for reading, without waiting for anybody.
+///
+/// # Errors
+/// ELOOP when it is a symbolic link, EINVAL when it is no plain file; what openat(2) says.
+pub(crate) fn read_at(dir: impl AsFd, name: &str) -> io::Result<File> {
+    let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
+    let file = File::from(openat(dir, name, flags, Mode::empty())?);
+    if file.metadata()?.is_file() {
+        Ok(file)
+    } else {
+        Err(Errno::EINVAL.into())
+    }
 }
 
 /// Opens the directory `name` in `dir`, which is made first when it is not there; says whether it

@@ -21,7 +21,7 @@ use std::time::SystemTime;
 use longshore_mesos_api::v1::{CommandInfo, ContainerInfo, Resource, value};
 use longshore_paths::ContainerId;
 
-/// What the five container calls do.
+/// What the container calls do.
 ///
 /// Every method may be cancelled by dropping its future: a launch that has begun goes on (the next
 /// LAUNCH of the id then answers [`Launched::AlreadyPresent`]), a kill or removal is either done or
@@ -54,6 +54,16 @@ pub trait ContainerService: Send + Sync + 'static {
     /// Forgets an ended container and deletes its sandbox. An id that is not there is no error
     /// (its leftovers are deleted), as long as its root container exists.
     fn remove(&self, id: &ContainerId) -> impl Future<Output = Result<(), RemoveError>> + Send;
+
+    /// At most `length` bytes, and never more than [`READ_MAX`], of an output file from `offset`
+    /// on, and the size of the whole file; nothing from its end on. Ended containers keep their
+    /// output as long as their sandbox.
+    fn read(
+        &self,
+        output: &Output,
+        offset: u64,
+        length: u64,
+    ) -> impl Future<Output = Result<Slice, ReadError>> + Send;
 
     /// The containers that have not ended, ordered by id. Answers from memory.
     fn list(&self) -> Vec<ContainerView>;
@@ -155,6 +165,88 @@ pub struct RemoveError {
     pub message: String,
 }
 
+/// Most bytes in one answer to READ_FILE: 16 pages of 4 KiB, as a Mesos agent's.
+pub const READ_MAX: u64 = 16 * 4096;
+
+/// An output file of a container, as READ_FILE names it:
+/// `/containers/<id>[/containers/<child id> ..]/stdout`, or `.../stderr`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Output {
+    /// Whose.
+    pub id: ContainerId,
+    /// Which.
+    pub stream: Stream,
+}
+
+impl Output {
+    /// The output that a path names; `None` for every other path.
+    #[must_use]
+    pub fn parse(path: &str) -> Option<Self> {
+        let mut parts = path.strip_prefix('/')?.split('/');
+        let mut id: Option<ContainerId> = None;
+        loop {
+            match (parts.next()?, &id) {
+                ("containers", parent) => {
+                    let value = parts.next()?;
+                    id = Some(match parent {
+                        None => ContainerId::new(value).ok()?,
+                        Some(parent) => ContainerId::nested(parent, value).ok()?,
+                    });
+                }
+                (name, Some(_)) => {
+                    let stream = match name {
+                        "stdout" => Stream::Stdout,
+                        "stderr" => Stream::Stderr,
+                        _ => return None,
+                    };
+                    return parts.next().is_none().then_some(Self { id: id?, stream });
+                }
+                (_, None) => return None,
+            }
+        }
+    }
+}
+
+/// One of the two output files of a sandbox.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stream {
+    /// Standard output.
+    Stdout,
+    /// Standard error.
+    Stderr,
+}
+
+impl Stream {
+    /// The name of its file.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Stdout => "stdout",
+            Self::Stderr => "stderr",
+        }
+    }
+}
+
+/// A piece of an output file.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Slice {
+    /// The size of the whole file in bytes when it was opened.
+    pub size: u64,
+    /// The piece.
+    pub data: Vec<u8>,
+}
+
+/// Why an output file was not read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ReadError {
+    /// No such sandbox, nothing of that name in it, or something that is no plain file (404).
+    #[error("no such file")]
+    NotFound,
+    /// The disk failed (500); the text of the answer.
+    #[error("{0}")]
+    Failed(String),
+}
+
 /// A container that has not ended.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ContainerView {
@@ -187,4 +279,43 @@ pub enum Phase {
     Running,
     /// Its first process has ended or is being killed; what is left of its tree is on its way out.
     Ending,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_output_is_named_by_the_path_below_its_parents() {
+        for (path, id, stream) in [
+            ("/containers/c/stdout", "c", Stream::Stdout),
+            ("/containers/c/containers/n/stderr", "c.n", Stream::Stderr),
+            (
+                "/containers/containers/containers/stdout/stdout",
+                "containers.stdout",
+                Stream::Stdout,
+            ),
+        ] {
+            let id = id.parse().unwrap();
+            assert_eq!(Output::parse(path), Some(Output { id, stream }), "{path}");
+        }
+        for path in [
+            "",
+            "/",
+            "/stdout",
+            "/containers",
+            "/containers/c",
+            "/containers/c/",
+            "/containers/c/stdout/",
+            "/containers/c/stdout.1",
+            "/containers/../stdout",
+            "/containers//stdout",
+            "/containers/c/../d/stdout",
+            "/containers/c/x/stdout",
+            "containers/c/stdout",
+            "/etc/passwd",
+        ] {
+            assert_eq!(Output::parse(path), None, "{path:?}");
+        }
+    }
 }

@@ -161,6 +161,12 @@ impl FakeAgent {
         self.shared.touch();
     }
 
+    /// Puts a file there for READ_FILE, which answers with at most 64 KiB of it; of flavor Mesos
+    /// it answers 404 all the same.
+    pub fn put_file(&self, path: &str, content: &[u8]) {
+        self.state().files.insert(path.to_owned(), content.to_vec());
+    }
+
     /// Takes a running container's pid away: it is listed as one that is being destroyed, until
     /// [`Self::exit`].
     pub fn set_destroying(&self, container: &str) {

@@ -8,7 +8,8 @@
 use longshore_mesos_api::v1::agent::call::{LaunchContainer, Type};
 use longshore_mesos_api::v1::agent::response::get_containers::Container;
 use longshore_mesos_api::v1::agent::response::{
-    self, GetAgent, GetContainers, GetHealth, GetVersion, WaitContainer, WaitNestedContainer,
+    self, GetAgent, GetContainers, GetHealth, GetVersion, ReadFile, WaitContainer,
+    WaitNestedContainer,
 };
 use longshore_mesos_api::v1::agent::{Call, Response};
 use longshore_mesos_api::v1::{AgentId, AgentInfo, ContainerId, ContainerStatus, VersionInfo};
@@ -91,6 +92,7 @@ impl State {
                 let show = call.get_containers.unwrap_or_default();
                 self.list(show.show_nested(), show.show_standalone())
             }
+            Type::ReadFile => self.read_file(call),
             Type::LaunchContainer | Type::LaunchNestedContainer => {
                 let nested = call.launch_nested_container.clone();
                 let launch = call.launch_container.clone().or_else(|| {
@@ -140,6 +142,32 @@ impl State {
                     version: version.to_owned(),
                     ..VersionInfo::default()
                 },
+            });
+        })
+    }
+
+    fn read_file(&self, call: &Call) -> Reply {
+        const LONGEST: usize = 64 * 1024;
+        let Some(wanted) = &call.read_file else {
+            return Reply::Text(400, "Expecting 'read_file' to be present".to_owned());
+        };
+        let file = self.files.get(&wanted.path);
+        let Some(file) = file.filter(|_| self.flavor == Flavor::Longshore) else {
+            return match self.flavor {
+                Flavor::Longshore => Reply::Text(404, format!("No such file: {}", wanted.path)),
+                Flavor::Mesos => Reply::Text(404, String::new()),
+            };
+        };
+        let number = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+        let rest = file.get(number(wanted.offset)..).unwrap_or_default();
+        let length = rest
+            .len()
+            .min(LONGEST)
+            .min(number(wanted.length.unwrap_or(u64::MAX)));
+        message(response::Type::ReadFile, |response| {
+            response.read_file = Some(ReadFile {
+                size: u64::try_from(file.len()).unwrap_or(u64::MAX),
+                data: rest[..length].to_vec(),
             });
         })
     }

@@ -46,6 +46,8 @@ pub(super) struct State {
     pub(super) connections: usize,
     pub(super) containers: BTreeMap<String, Fake>,
     pub(super) ignores_term: BTreeSet<String>,
+    /// By their virtual paths.
+    pub(super) files: BTreeMap<String, Vec<u8>>,
     pub(super) on_launch: Option<OnLaunch>,
     pub(super) next_pid: u64,
 }
@@ -83,6 +85,7 @@ impl Default for State {
             connections: 0,
             containers: BTreeMap::new(),
             ignores_term: BTreeSet::new(),
+            files: BTreeMap::new(),
             on_launch: None,
             next_pid: 4_000_001,
         }

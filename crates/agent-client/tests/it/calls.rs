@@ -1,5 +1,5 @@
 use longshore_agent_client::fake::{Failpoint, FakeAgent, Flavor};
-use longshore_agent_client::{AgentError, Codec, Killed, Launched, Show, Waited};
+use longshore_agent_client::{AgentError, Codec, FileRead, Killed, Launched, Show, Waited};
 use longshore_mesos_api::v1::agent::call::{LaunchNestedContainer, Type};
 use longshore_mesos_api::v1::agent::response::WaitContainer;
 use longshore_mesos_api::v1::task_status::Reason;
@@ -245,4 +245,36 @@ async fn an_answer_without_the_member_of_its_call_is_an_error() {
 async fn a_second_agent_cannot_take_a_socket_in_use() {
     let fixture = fixture();
     assert!(FakeAgent::start(fixture.dir.path().join("no/such/dir")).is_err());
+}
+
+#[tokio::test]
+async fn output_is_read_in_pieces_by_the_path_of_its_container() {
+    for codec in CODECS {
+        let fixture = fixture();
+        let client = fixture.codec(codec);
+        fixture
+            .agent
+            .put_file("/containers/p/containers/n/stdout", &[7; 100_000]);
+        let n = nested_id("p", "n");
+        for (offset, length, expected) in [
+            (0, 10, 10),
+            (99_999, 10, 1),
+            (0, u64::MAX, 65_536),
+            (100_000, 10, 0),
+            (u64::MAX, 10, 0),
+        ] {
+            let read = client.read_output(&n, "stdout", offset, length).await;
+            let FileRead::Read(read) = read.unwrap() else {
+                panic!("the file is there");
+            };
+            assert_eq!((read.size, read.data.len()), (100_000, expected));
+        }
+        let read = client.read_output(&id("p"), "stdout", 0, 1).await;
+        assert_eq!(read.unwrap(), FileRead::Unknown);
+    }
+    let mesos = fixture_as(Flavor::Mesos);
+    mesos.agent.put_file("/containers/c/stdout", b"hello");
+    let client = mesos.codec(Codec::Protobuf);
+    let read = client.read_output(&id("c"), "stdout", 0, 1).await;
+    assert_eq!(read.unwrap(), FileRead::Unknown);
 }

@@ -36,7 +36,7 @@ use crate::process::{self, ProcessId};
 use crate::record::{Cgroups, Facts};
 use crate::service::{
     ContainerService, ContainerView, ExitInfo, KillError, LaunchError, LaunchErrorKind,
-    LaunchRequest, Launched, NotFound, Phase, RemoveError,
+    LaunchRequest, Launched, NotFound, Output, Phase, ReadError, RemoveError, Slice,
 };
 use crate::shim::sys;
 
@@ -232,6 +232,24 @@ impl ContainerService for Containers {
             (None, Err(error)) => Err(failed(&error)),
             (None, Ok(())) => Ok(()),
         }
+    }
+
+    async fn read(&self, output: &Output, offset: u64, length: u64) -> Result<Slice, ReadError> {
+        let (shared, wanted) = (Arc::clone(&self.shared), output.clone());
+        let read = blocking(move || shared.host.sandboxes.read(&wanted, offset, length)).await;
+        read.and_then(|read| read).map_err(|error| {
+            let errno = error.raw_os_error();
+            match errno {
+                Some(libc::ENOENT | libc::ELOOP | libc::ENOTDIR | libc::EINVAL | libc::ENXIO) => {
+                    ReadError::NotFound
+                }
+                _ => ReadError::Failed(format!(
+                    "Failed to read {} of container {}: {error}",
+                    output.stream.as_str(),
+                    output.id
+                )),
+            }
+        })
     }
 
     fn list(&self) -> Vec<ContainerView> {

@@ -11,6 +11,7 @@
 use std::ffi::OsStr;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
@@ -24,6 +25,7 @@ use nix::unistd::{Gid, Uid, fchown};
 use crate::dirs;
 use crate::options::SandboxGc;
 use crate::record::User;
+use crate::service::{Output, READ_MAX, Slice};
 
 const CONTAINERS: &str = "containers";
 /// A dot: no container id begins with one.
@@ -120,6 +122,31 @@ impl Sandboxes {
             return Err(error.into());
         }
         Ok(made)
+    }
+
+    /// Reads at most `length` bytes of an output file.
+    ///
+    /// # Errors
+    /// ENOENT, ELOOP, ENOTDIR, EINVAL (not a plain file); what read(2) says.
+    pub(crate) fn read(&self, output: &Output, offset: u64, length: u64) -> io::Result<Slice> {
+        let sandbox = dirs::open_at(self.parent_of(&output.id, false)?, output.id.value())?;
+        let file = dirs::read_at(&sandbox, output.stream.as_str())?;
+        let size = file.metadata()?.len();
+        let length = length.min(READ_MAX).min(size.saturating_sub(offset));
+        let mut data = vec![0; usize::try_from(length).unwrap_or_default()];
+        let mut read = 0;
+        // Shorter than it was when somebody has cut it meanwhile.
+        while read < data.len() {
+            let at = offset.saturating_add(u64::try_from(read).unwrap_or_default());
+            match file.read_at(&mut data[read..], at) {
+                Ok(0) => break,
+                Ok(more) => read += more,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        data.truncate(read);
+        Ok(Slice { size, data })
     }
 
     /// Deletes the sandbox of a container that was never started.
@@ -264,6 +291,7 @@ fn mounted_below(path: &Path) -> io::Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::service::Stream;
 
     fn id(text: &str) -> ContainerId {
         text.parse().unwrap()
@@ -352,5 +380,50 @@ mod tests {
             .unwrap();
         assert!(sandboxes.make(&id("d.n"), None).is_err());
         assert_eq!(std::fs::read_dir(&elsewhere).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn output_is_read_in_pieces_and_nothing_else_is() {
+        let root = tempfile::tempdir().unwrap();
+        let sandboxes = Sandboxes::open(root.path()).unwrap();
+        for one in ["c", "c.n"] {
+            sandboxes.make(&id(one), None).unwrap();
+        }
+        let read = |one: &str, stream, offset, length| {
+            let output = Output {
+                id: id(one),
+                stream,
+            };
+            sandboxes.read(&output, offset, length)
+        };
+        let file = |one: &str, name: &str| sandboxes.path(&id(one)).join(name);
+        std::fs::write(file("c.n", "stdout"), "0123456789").unwrap();
+        for (offset, length, data) in [
+            (0, 4, "0123"),
+            (8, 4, "89"),
+            (10, 4, ""),
+            (u64::MAX, u64::MAX, ""),
+            (0, 0, ""),
+        ] {
+            let slice = read("c.n", Stream::Stdout, offset, length).unwrap();
+            assert_eq!((slice.size, slice.data), (10, data.as_bytes().to_vec()));
+        }
+        std::fs::write(file("c", "stdout"), vec![b'x'; 100_000]).unwrap();
+        let slice = read("c", Stream::Stdout, 0, u64::MAX).unwrap();
+        assert_eq!((slice.size, slice.data.len()), (100_000, 65_536));
+
+        let errno = |one: &str| {
+            let error = read(one, Stream::Stderr, 0, 1).unwrap_err();
+            error.raw_os_error().unwrap()
+        };
+        assert_eq!(errno("nobody"), libc::ENOENT);
+        assert_eq!(errno("c"), libc::ENOENT);
+        std::os::unix::fs::symlink("/etc/passwd", file("c", "stderr")).unwrap();
+        assert_eq!(errno("c"), libc::ELOOP);
+        nix::unistd::mkfifo(&file("c.n", "stderr"), Mode::S_IRWXU).unwrap();
+        assert_eq!(errno("c.n"), libc::EINVAL);
+        std::os::unix::fs::symlink(root.path(), sandboxes.base().join("d")).unwrap();
+        std::fs::write(root.path().join("stderr"), "x").unwrap();
+        assert_eq!(errno("d"), libc::ENOTDIR);
     }
 }

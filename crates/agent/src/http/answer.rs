@@ -14,7 +14,7 @@ use prost::Message as _;
 
 use super::negotiate::Codec;
 use super::refusal::Refusal;
-use crate::service::{ContainerView, ExitInfo, ExitReason, Phase};
+use crate::service::{ContainerView, ExitInfo, ExitReason, Phase, Slice};
 
 /// The body type of every response.
 pub(crate) type Answer = Response<Full<Bytes>>;
@@ -128,6 +128,14 @@ pub(crate) fn containers(
     AgentResponse {
         r#type: Some(Type::GetContainers.into()),
         get_containers: (!containers.is_empty()).then_some(response::GetContainers { containers }),
+        ..AgentResponse::default()
+    }
+}
+
+pub(crate) fn slice(Slice { size, data }: Slice) -> AgentResponse {
+    AgentResponse {
+        r#type: Some(Type::ReadFile.into()),
+        read_file: Some(response::ReadFile { size, data }),
         ..AgentResponse::default()
     }
 }

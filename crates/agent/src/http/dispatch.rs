@@ -29,7 +29,9 @@ use super::negotiate::{self, Codec};
 use super::options::HttpLimits;
 use super::refusal::Refusal;
 use super::validate::{self, Order};
-use crate::service::{ContainerService, KillError, LaunchErrorKind, LaunchRequest, Launched};
+use crate::service::{
+    ContainerService, KillError, LaunchErrorKind, LaunchRequest, Launched, Output, ReadError,
+};
 
 /// The connection is to be closed without an answer: the agent is stopping while the call is pending.
 #[derive(Debug, Clone, Copy, thiserror::Error)]
@@ -46,7 +48,7 @@ pub(crate) struct Front<S> {
     pub(crate) port: Option<u16>,
     /// Permits of pending WAITs.
     waits: Semaphore,
-    /// Permits of launches, kills and removals.
+    /// Permits of launches, kills, removals and reads of output.
     operations: Arc<Semaphore>,
     /// The tasks of those.
     pub(crate) running: TaskTracker,
@@ -138,6 +140,11 @@ impl<S: ContainerService> Front<S> {
                 let list = answer::containers(views, nested, standalone, SystemTime::now());
                 answer::message(codec, &list, max)
             }
+            Order::Read {
+                path,
+                offset,
+                length,
+            } => self.read_file(codec, path, offset, length).await,
             Order::Wait { id, twin } => tokio::select! {
                 () = self.stop.cancelled() => return Err(Stopping),
                 waited = self.wait(codec, &id, twin) => waited,
@@ -164,6 +171,28 @@ impl<S: ContainerService> Front<S> {
             )
         })?;
         answer::message(codec, &answer::waited(exit, twin), self.limits.max_answer)
+    }
+
+    async fn read_file(
+        &self,
+        codec: Codec,
+        path: String,
+        offset: u64,
+        length: u64,
+    ) -> Result<Answer, Refusal> {
+        let not_found = || {
+            let text = format!("No such file: {}", cut(&path));
+            Refusal::new(StatusCode::NOT_FOUND, text)
+        };
+        let output = Output::parse(&path).ok_or_else(not_found)?;
+        let read = self
+            .own_task(|service| async move { service.read(&output, offset, length).await })
+            .await?;
+        match read {
+            Ok(slice) => answer::message(codec, &answer::slice(slice), self.limits.max_answer),
+            Err(ReadError::NotFound) => Err(not_found()),
+            Err(ReadError::Failed(text)) => Err(Refusal::internal(text)),
+        }
     }
 
     async fn launch(&self, request: LaunchRequest) -> Result<Answer, Refusal> {
@@ -225,6 +254,15 @@ impl<S: ContainerService> Front<S> {
             Refusal::internal("the call failed unexpectedly; see the agent's log")
         })
     }
+}
+
+/// As much of a path as an answer repeats, on one line.
+fn cut(path: &str) -> String {
+    const LONGEST: usize = 512;
+    let shown = path.chars().take(LONGEST);
+    shown
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect()
 }
 
 fn not_served(kind: CallType) -> Refusal {

@@ -10,7 +10,7 @@ pub struct HttpLimits {
     /// WAIT calls pending at a time; one more is answered with 503. Lower than `connections`, so that pending waits
     /// never keep other calls out.
     pub waits: usize,
-    /// Launches, kills and removals under way at a time; more wait for their turn.
+    /// Launches, kills, removals and reads of output under way at a time; more wait for their turn.
     pub operations: usize,
     /// Longest request body, in bytes; a longer one is answered with 413.
     pub max_body: usize,

@@ -28,6 +28,12 @@ pub(crate) enum Order {
         nested: bool,
         standalone: bool,
     },
+    /// Of an output file; every other path is none that there is.
+    Read {
+        path: String,
+        offset: u64,
+        length: u64,
+    },
     Launch(Box<LaunchRequest>),
     Wait {
         id: ContainerId,
@@ -72,6 +78,18 @@ pub(crate) fn order(kind: CallType, call: Call) -> Result<Order, Refusal> {
             Ok(Order::GetContainers {
                 nested: show.show_nested(),
                 standalone: show.show_standalone(),
+            })
+        }
+        CallType::ReadFile => {
+            let call::ReadFile {
+                path,
+                offset,
+                length,
+            } = present("read_file", call.read_file)?;
+            Ok(Order::Read {
+                path,
+                offset,
+                length: length.unwrap_or(u64::MAX),
             })
         }
         CallType::LaunchContainer => launch(present("launch_container", call.launch_container)?),

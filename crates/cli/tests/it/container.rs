@@ -26,7 +26,18 @@ fn a_container_is_launched_waited_for_killed_and_removed() {
         daemon.run(["container", "logs", "one"]).exits(0).stdout,
         "hello\n"
     );
+    let nothing = daemon
+        .run(["container", "logs", "one", "--stderr"])
+        .exits(0);
+    assert_eq!(nothing.stdout, "");
+    let tail = daemon.run(["container", "logs", "one", "--tail", "3"]);
+    assert_eq!(tail.exits(0).stdout, "lo\n");
     daemon.run(["container", "rm", "one"]).exits(0);
+    let gone = daemon.run(["container", "logs", "one"]).exits(1);
+    assert_eq!(
+        gone.stderr,
+        "error: no stdout of a container one is known\n"
+    );
 
     launch("two", &["/bin/sleep", "1000"]).exits(0);
     let again = launch("two", &["/bin/sleep", "1000"]).exits(1);
@@ -51,10 +62,50 @@ fn what_is_not_there_or_not_an_id_is_one_line() {
         &["kill", "nothing"],
         &["wait", "a/b"],
         &["kill", ".."],
+        &["logs", "nothing"],
+        &["logs", "a/b"],
     ] {
         let mut line = vec!["container"];
         line.extend(verb);
         let done = daemon.run(line).exits(1);
         assert_eq!(done.stderr.lines().count(), 1, "{done:#?}");
     }
+}
+
+#[test]
+fn the_output_of_a_nested_container_is_followed_to_its_end_through_an_agents_url() {
+    use std::io::{BufRead as _, BufReader};
+    use std::process::Stdio;
+    let daemon = Daemon::start(Home::new(), "");
+    let trigger = daemon.home.join("trigger");
+    let script = format!(
+        "yes | head -c 200000 >&2; echo first; while ! test -e {}; do sleep 0.05; done; echo last",
+        trigger.display()
+    );
+    daemon
+        .run(["container", "launch", "p", "--", "/bin/sleep", "1000"])
+        .exits(0);
+    daemon
+        .run(["container", "launch", "p.n", "--", "/bin/sh", "-c", &script])
+        .exits(0);
+    let url = format!(
+        "unix://{}",
+        daemon.home.join("r/agent/agent.sock").display()
+    );
+    let mut follow = daemon.home.command(["container", "logs", "-f", "p.n"]);
+    let mut follow = follow
+        .args(["--agent", &url])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(follow.stdout.take().unwrap()).lines();
+    assert_eq!(lines.next().unwrap().unwrap(), "first");
+    // Longer than one answer.
+    let errors = daemon.run(["container", "logs", "p.n", "--stderr", "--agent", &url]);
+    assert_eq!(errors.exits(0).stdout.len(), 200_000);
+    std::fs::write(&trigger, "").unwrap();
+    assert_eq!(lines.next().unwrap().unwrap(), "last");
+    assert!(lines.next().is_none());
+    assert_eq!(follow.wait().unwrap().code(), Some(0));
+    daemon.run(["container", "kill", "p"]).exits(0);
 }

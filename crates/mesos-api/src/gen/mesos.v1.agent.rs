@@ -5,6 +5,8 @@
 pub struct Call {
     #[prost(enumeration = "call::Type", optional, tag = "1")]
     pub r#type: ::core::option::Option<i32>,
+    #[prost(message, optional, tag = "5")]
+    pub read_file: ::core::option::Option<call::ReadFile>,
     #[deprecated]
     #[prost(message, optional, tag = "6")]
     pub launch_nested_container: ::core::option::Option<call::LaunchNestedContainer>,
@@ -38,6 +40,15 @@ pub struct Call {
 }
 /// Nested message and enum types in `Call`.
 pub mod call {
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+    pub struct ReadFile {
+        #[prost(string, required, tag = "1")]
+        pub path: ::prost::alloc::string::String,
+        #[prost(uint64, required, tag = "2")]
+        pub offset: u64,
+        #[prost(uint64, optional, tag = "3")]
+        pub length: ::core::option::Option<u64>,
+    }
     #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
     pub struct GetContainers {
         #[prost(bool, optional, tag = "1")]
@@ -329,6 +340,8 @@ pub struct Response {
     pub get_health: ::core::option::Option<response::GetHealth>,
     #[prost(message, optional, tag = "4")]
     pub get_version: ::core::option::Option<response::GetVersion>,
+    #[prost(message, optional, tag = "8")]
+    pub read_file: ::core::option::Option<response::ReadFile>,
     #[prost(message, optional, tag = "10")]
     pub get_containers: ::core::option::Option<response::GetContainers>,
     #[prost(message, optional, tag = "14")]
@@ -349,6 +362,13 @@ pub mod response {
     pub struct GetVersion {
         #[prost(message, required, tag = "1")]
         pub version_info: super::super::VersionInfo,
+    }
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+    pub struct ReadFile {
+        #[prost(uint64, required, tag = "1")]
+        pub size: u64,
+        #[prost(bytes = "vec", required, tag = "2")]
+        pub data: ::prost::alloc::vec::Vec<u8>,
     }
     #[derive(Clone, PartialEq, ::prost::Message)]
     pub struct GetContainers {

@@ -414,3 +414,35 @@ async fn a_client_that_goes_away_during_a_launch_neither_loses_nor_doubles_it() 
     );
     assert_eq!(served.containers.launches.lock().unwrap().len(), 1);
 }
+
+#[tokio::test]
+async fn output_is_read_by_its_path_and_every_other_path_is_404() {
+    let served = serve().await;
+    call_about(&served.socket, "LAUNCH_CONTAINER", "c", "").await;
+    let read = async |path: &str, rest: &str| {
+        let json =
+            format!(r#"{{"type":"READ_FILE","read_file":{{"path":"{path}","offset":3{rest}}}}}"#);
+        call(&served.socket, &json).await
+    };
+    let reply = read("/containers/c/stderr", r#","length":7"#).await;
+    assert_eq!(reply.status, 200);
+    // "stderr 3 7"
+    let whole = r#"{"type":"READ_FILE","read_file":{"size":"12","data":"c3RkZXJyIDMgNw=="}}"#;
+    let loose = whole.replace(r#""12""#, "12");
+    assert!([whole, &loose].contains(&reply.text()), "{}", reply.text());
+    for (path, status, text) in [
+        (
+            "/containers/x/stdout",
+            404,
+            "No such file: /containers/x/stdout",
+        ),
+        ("/containers/c", 404, "No such file: /containers/c"),
+        ("/etc/passwd", 404, "No such file: /etc/passwd"),
+        ("/containers/broken/stdout", 500, "Failed to read: bad disk"),
+    ] {
+        let reply = read(path, "").await;
+        assert_eq!((reply.status, reply.text()), (status, text), "{path}");
+    }
+    let reply = call(&served.socket, r#"{"type":"READ_FILE"}"#).await;
+    assert_eq!(reply.status, 400, "{}", reply.text());
+}

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use longshore_agent::service::{
     ContainerService, ContainerView, ExitInfo, KillError, LaunchError, LaunchErrorKind,
-    LaunchRequest, Launched, NotFound, Phase, RemoveError,
+    LaunchRequest, Launched, NotFound, Output, Phase, ReadError, RemoveError, Slice,
 };
 use longshore_paths::ContainerId;
 use tokio::sync::{Semaphore, watch};
@@ -145,6 +145,18 @@ impl ContainerService for FakeContainers {
         }
         containers.remove(id);
         Ok(())
+    }
+
+    async fn read(&self, output: &Output, offset: u64, length: u64) -> Result<Slice, ReadError> {
+        let known = self.containers.lock().unwrap().contains_key(&output.id);
+        match output.id.value() {
+            "broken" => Err(ReadError::Failed("Failed to read: bad disk".into())),
+            _ if !known => Err(ReadError::NotFound),
+            _ => Ok(Slice {
+                size: 12,
+                data: format!("{} {offset} {length}", output.stream.as_str()).into_bytes(),
+            }),
+        }
     }
 
     fn list(&self) -> Vec<ContainerView> {

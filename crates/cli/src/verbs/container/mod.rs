@@ -56,7 +56,7 @@ enum Verb {
         #[command(flatten)]
         agent: AgentArgs,
     },
-    /// Print the output of a container of the daemon's embedded agent.
+    /// Print the output of a container.
     Logs(logs::Args),
 }
 

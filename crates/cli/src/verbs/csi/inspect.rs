@@ -41,6 +41,17 @@ pub(crate) fn run(args: &Args, out: &mut Out) -> Result<Exit> {
         return Ok(Exit::Success);
     }
     status::plugin(&plugin, out)?;
+    if let Some(counted) = &plugin.metrics {
+        out.line(format_args!(
+            "  {:<10}{} container terminations; rpcs: {} pending, {} finished, {} failed, {} cancelled",
+            "counted",
+            counted.container_terminations,
+            counted.rpcs_pending,
+            counted.rpcs_finished,
+            counted.rpcs_failed,
+            counted.rpcs_cancelled,
+        ))?;
+    }
     if let Some(driver) = &plugin.driver {
         out.line("")?;
         super::probe::capabilities(driver, out)?;
