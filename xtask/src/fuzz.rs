@@ -83,7 +83,7 @@ const TARGETS: &[Target] = &[
     Target {
         name: "nri-merge",
         package: "longshore-nri-adaptation",
-        filter: "merge::tests::laws::",
+        filter: "laws::",
         what: "replies of plugins, merged and applied",
     },
     Target {

@@ -22,7 +22,7 @@ pub trait Hooks: Send + Sync + 'static {
     }
 
     /// After LAUNCH was answered (200 or 202), or after
-    /// [`attach`](crate::ContainerDaemon::attach); the container may already have ended. A failure
+    /// [`attach`](crate::DaemonControl::attach); the container may already have ended. A failure
     /// stops the container, unless it is [`Failure::keep`].
     fn post_start(&self) -> impl Future<Output = Result<(), Failure>> + Send {
         ready(Ok(()))
