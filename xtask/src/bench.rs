@@ -55,6 +55,8 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
         "--package",
         "longshore",
         "--package",
+        "longshore-agent",
+        "--package",
         "longshore-bench",
     ]);
     // Cargo's progress is on standard error: `--json` keeps standard output to itself.

@@ -19,7 +19,10 @@ use crate::sh;
 /// # Errors
 /// When the build, a generator of the binary (completions, man pages) or `tar` fails.
 pub(crate) fn run(root: &Path) -> Result<()> {
-    sh::run(sh::cargo(root).args(["build", "--release", "--locked", "--package", "longshore"]))?;
+    let mut build = sh::cargo(root);
+    build.args(["build", "--release", "--locked"]);
+    build.args(["--package", "longshore", "--package", "longshore-agent"]);
+    sh::run(&mut build)?;
     let release = Release::new(root)?;
     let dist = root.join("dist");
     let stage = sh::target_dir(root).join("dist-stage");

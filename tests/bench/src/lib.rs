@@ -27,7 +27,7 @@ mod report;
 mod samples;
 
 pub use clock::monotonic;
-pub use node::{Node, client, longshore, socket};
+pub use node::{Node, client, longshore, shim, socket};
 pub use options::Options;
 pub use report::{Better, Report, Row, Unit};
 pub use samples::{Failure, Samples};

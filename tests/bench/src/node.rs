@@ -16,13 +16,13 @@ pub struct Node {
 }
 
 impl Node {
-    /// Starts an agent below `root`, with the shim of the `longshore` binary.
+    /// Starts an agent below `root`, with the shim that the `longshore` binary would use.
     ///
     /// # Errors
     /// What the agent says; a binary that is not there.
     pub async fn start(root: &Path) -> Result<Self, Failure> {
         let socket = socket(root);
-        let shim = ShimCommand::new(longshore()?, ["shim"]);
+        let shim = ShimCommand::new(shim()?, ["shim"]);
         let options = AgentOptions::new(root.join("agent"), root.join("run"), &socket, shim);
         Ok(Self {
             agent: Agent::start(options).await?,
@@ -77,4 +77,14 @@ pub fn longshore() -> Result<PathBuf, Failure> {
         path.display()
     )
     .into())
+}
+
+/// The parent of containers: the small one, where it lies beside the release binary.
+///
+/// # Errors
+/// As [`longshore`].
+pub fn shim() -> Result<PathBuf, Failure> {
+    let longshore = longshore()?;
+    let small = longshore.with_file_name("longshore-shim");
+    Ok(if small.is_file() { small } else { longshore })
 }

@@ -18,7 +18,7 @@ const SHELLS: &[(&str, &str)] = &[
 
 /// The tree of the tarball: everything below one directory.
 pub(super) fn tarball(release: &Release<'_>, to: &Path) -> Result<()> {
-    binary(release, &to.join("bin/longshore"))?;
+    binaries(release, &to.join("bin"))?;
     for (shell, file) in SHELLS {
         let text = release.printed(&["completions", shell])?;
         write(&to.join("completions").join(shell).join(file), &text, 0o644)?;
@@ -42,7 +42,7 @@ pub(super) fn tarball(release: &Release<'_>, to: &Path) -> Result<()> {
 
 /// The tree of the .deb: as it lies on the machine.
 pub(super) fn system(release: &Release<'_>, to: &Path) -> Result<()> {
-    binary(release, &to.join("usr/bin/longshore"))?;
+    binaries(release, &to.join("usr/bin"))?;
     let share = to.join("usr/share");
     for ((shell, file), place) in SHELLS.iter().zip([
         "bash-completion/completions",
@@ -76,10 +76,14 @@ fn man(release: &Release<'_>, to: &Path) -> Result<()> {
     sh::run(Command::new(&release.binary).arg("man").arg(to))
 }
 
-fn binary(release: &Release<'_>, to: &Path) -> Result<()> {
-    let bytes = fs::read(&release.binary)
-        .with_context(|| format!("reading {}", release.binary.display()))?;
-    write(to, &bytes, 0o755)
+/// The program, and the small shim that it looks for beside itself.
+fn binaries(release: &Release<'_>, to: &Path) -> Result<()> {
+    for name in ["longshore", "longshore-shim"] {
+        let from = release.binary.with_file_name(name);
+        let bytes = fs::read(&from).with_context(|| format!("reading {}", from.display()))?;
+        write(&to.join(name), &bytes, 0o755)?;
+    }
+    Ok(())
 }
 
 fn copy(release: &Release<'_>, file: &str, to: &Path) -> Result<()> {

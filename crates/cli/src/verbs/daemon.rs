@@ -1,5 +1,7 @@
 //! `longshore daemon`.
 
+use std::path::PathBuf;
+
 use anyhow::{Context as _, Result};
 use longshore_agent::ShimCommand;
 use longshore_supervisor::{Config, Program};
@@ -51,13 +53,25 @@ fn raise_open_files() {
     }
 }
 
-/// This binary, also as the parent of containers.
+/// This binary, and what is the parent of its containers.
 pub(crate) fn program() -> Result<Program> {
     let itself = std::env::current_exe().context("cannot find this program's own file")?;
     Ok(Program {
         version: env!("CARGO_PKG_VERSION"),
-        shim: ShimCommand::new(itself, [SHIM]),
+        // A build for debugging takes itself: what lies beside it may be of another day.
+        shim: ShimCommand::new(parent(itself, !cfg!(debug_assertions)), [SHIM]),
     })
+}
+
+/// The small shim where it was installed beside this binary (it starts in a fraction of the time), else
+/// this binary, which is one, too.
+fn parent(itself: PathBuf, small: bool) -> PathBuf {
+    let beside = itself.with_file_name("longshore-shim");
+    if small && beside.is_file() {
+        beside
+    } else {
+        itself
+    }
 }
 
 /// Tells systemd, where it asked to be told.
@@ -87,5 +101,21 @@ impl Stop {
             _ = self.int.recv() => "SIGINT",
             _ = self.term.recv() => "SIGTERM",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_small_shim_is_used_where_it_is_installed() {
+        let dir = tempfile::tempdir().unwrap();
+        let itself = dir.path().join("longshore");
+        assert_eq!(parent(itself.clone(), true), itself);
+        let small = dir.path().join("longshore-shim");
+        std::fs::write(&small, "").unwrap();
+        assert_eq!(parent(itself.clone(), true), small);
+        assert_eq!(parent(itself.clone(), false), itself);
     }
 }

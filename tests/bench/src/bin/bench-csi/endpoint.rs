@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use longshore_backoff::RestartPolicy;
-use longshore_bench::{Failure, Node, Report, Row, Samples, Unit, longshore, monotonic};
+use longshore_bench::{Failure, Node, Report, Row, Samples, Unit, monotonic, shim};
 use longshore_csi_manager::{CsiManager, EndpointState, ManagerOptions, PluginConfig};
 use longshore_mesos_api::v1::csi_plugin_container_info::Service as MesosService;
 use longshore_mesos_api::v1::environment::Variable;
@@ -40,7 +40,7 @@ pub(crate) async fn measure(report: &mut Report) -> Result<(), Failure> {
     let bare_dir = root.path().join("b");
     fs::create_dir(&bare_dir)?;
     let (socket, bare_stamp) = (bare_dir.join("csi.sock"), bare_dir.join("stamp"));
-    let binary = longshore()?;
+    let binary = shim()?;
     let mut listen = Samples::with_capacity(rounds);
     let mut killed = Samples::with_capacity(rounds);
     let mut bare_listen = Samples::with_capacity(rounds);
