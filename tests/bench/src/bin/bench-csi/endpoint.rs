@@ -49,11 +49,12 @@ pub(crate) async fn measure(report: &mut Report) -> Result<(), Failure> {
     let mut probe = Samples::with_capacity(rounds);
     for _ in 0..rounds {
         let (pid, _) = plugin::stamped(&stamp)?;
-        endpoint.borrow_and_update();
+        let before = endpoint.borrow_and_update().generation;
         let begin = monotonic()?;
         kill(Pid::from_raw(pid), Signal::SIGKILL)?;
-        timeout(PATIENCE, endpoint.wait_for(|state| !is_ready(state))).await??;
-        timeout(PATIENCE, endpoint.wait_for(is_ready)).await??;
+        // The channel keeps the latest state alone: that the endpoint was withdrawn may go by unseen.
+        let next = |state: &EndpointState| is_ready(state) && state.generation > before;
+        timeout(PATIENCE, endpoint.wait_for(next)).await??;
         let ready = monotonic()?;
         let (_, listening) = plugin::stamped(&stamp)?;
         killed.push(ready.saturating_sub(begin));
