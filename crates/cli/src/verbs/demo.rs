@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-use longshore_csi_manager::{CsiManager, PluginConfig};
+use longshore_csi_manager::{CsiManager, ManagerStatus, PluginConfig};
 use longshore_csi_probe::{ApiVersion, Endpoint, ProbeOptions, probe};
 use longshore_mesos_api::v1 as mesos;
 use longshore_paths::{PluginName, PluginType, Service, VolumeId};
@@ -283,16 +283,7 @@ fn text(path: &std::path::Path) -> String {
 async fn kill_and_wait(manager: &CsiManager, name: &str) -> Result<(u32, Duration, String)> {
     let mut endpoint = manager.endpoint(name, Service::Node)?;
     let before = endpoint.borrow_and_update().generation;
-    let status = manager.status().borrow().clone();
-    let containers = status
-        .plugins
-        .get(name)
-        .map(|plugin| plugin.containers.as_slice());
-    let pid = containers
-        .unwrap_or_default()
-        .iter()
-        .find_map(|container| container.pid);
-    let pid = pid.context("the agent has not told its pid")?;
+    let pid = pid_of(manager, name).await?;
     kill(Pid::from_raw(i32::try_from(pid)?), Signal::SIGKILL).context("cannot kill it")?;
     let killed = Instant::now();
     loop {
@@ -302,4 +293,23 @@ async fn kill_and_wait(manager: &CsiManager, name: &str) -> Result<(u32, Duratio
             return Ok((pid, killed.elapsed(), ready.uri));
         }
     }
+}
+
+/// The pid of a plugin's container. The agent tells it a moment after the endpoint is handed out.
+async fn pid_of(manager: &CsiManager, name: &str) -> Result<u32> {
+    let mut status = manager.status();
+    let known = |status: &ManagerStatus| {
+        let containers = status
+            .plugins
+            .get(name)
+            .map(|plugin| plugin.containers.as_slice());
+        containers
+            .unwrap_or_default()
+            .iter()
+            .find_map(|container| container.pid)
+    };
+    // Bounded by the deadline of the whole demo.
+    let status = status.wait_for(|status| known(status).is_some()).await;
+    let status = status.context("the manager is gone")?;
+    known(&status).context("the agent has not told its pid")
 }
