@@ -180,7 +180,7 @@ fn output_is_shown_and_followed() {
     let home = Home::new();
     let trigger = home.join("trigger");
     let script = format!(
-        "echo to-stdout; echo to-stderr >&2; while ! test -e {}; do sleep 0.05; done; echo later; sleep 1000",
+        "echo to-stdout; echo to-stderr >&2; while ! test -e {}; do sleep 0.05; done; echo later; exec sleep 1000",
         trigger.display()
     );
     let config = format!(

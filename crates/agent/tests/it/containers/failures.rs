@@ -44,7 +44,7 @@ async fn a_shim_that_is_missing_silent_hanging_or_talks_nonsense_is_an_internal_
             "report cannot be read",
         ),
         (
-            ShimCommand::new("/bin/sh", ["-c", "sleep 1000 & sleep 1000"]),
+            ShimCommand::new("/bin/sh", ["-c", "sleep 9 & sleep 9"]),
             "did not start within",
         ),
     ] {
