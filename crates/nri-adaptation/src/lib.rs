@@ -8,5 +8,31 @@
 //!   plugin would have been shown.
 //! - A contribution that is ignored leaves nothing behind.
 
+#![expect(
+    dead_code,
+    reason = "the machinery behind the public types is being filled in"
+)]
+
+mod adaptation;
+mod builtin;
+mod core;
+mod error;
+mod fields;
+mod limits;
 pub mod merge;
+mod metrics;
+mod policy;
+mod runtime;
+mod status;
 pub mod validate;
+
+pub use adaptation::{Adaptation, Builder, RequestOptions};
+pub use builtin::BuiltinPlugin;
+pub use error::{AdaptationError, CallFailure, RequestError};
+pub use fields::FieldSet;
+pub use limits::Limits;
+pub use merge::Compat;
+pub use metrics::{Metrics, NoMetrics};
+pub use policy::{OnFailure, PluginPolicy, Timeouts};
+pub use runtime::{ApplyUpdates, ChangeCause, Changes, NodeState, RuntimeError, Snapshot};
+pub use status::{CloseCause, PluginKind, PluginState, PluginStatus};

@@ -57,7 +57,7 @@ pub(super) fn adjustment(plugin: &str, adjustment: &ContainerAdjustment) -> Resu
 }
 
 /// Checks updates and evictions.
-pub(super) fn updates(
+pub(crate) fn updates(
     plugin: &str,
     updates: &[ContainerUpdate],
     evictions: &[ContainerEviction],

@@ -25,6 +25,8 @@ use longshore_nri_api::{
     UpdateContainerRequest, UpdateContainerResponse,
 };
 
+pub(crate) use self::check::updates as check_updates;
+pub(crate) use self::resources::simple_fields;
 use self::update::Updates;
 
 /// Which rules hold where Go's adaptation is known to be wrong.

@@ -27,7 +27,7 @@ pub(super) fn claim(
     Ok(())
 }
 
-fn simple_fields(wanted: &LinuxResources) -> [(Field, bool); 18] {
+pub(crate) fn simple_fields(wanted: &LinuxResources) -> [(Field, bool); 18] {
     let memory = wanted.memory.unwrap_or_default();
     let nothing = LinuxCpu::default();
     let cpu = wanted.cpu.as_ref().unwrap_or(&nothing);

@@ -1,0 +1,169 @@
+//! What can be told about plugins.
+
+use std::time::Duration;
+
+use longshore_nri_api::{EventMask, InvalidName, PluginId};
+use longshore_ttrpc::CloseReason;
+
+use crate::error::CallFailure;
+
+/// How a plugin came to the adaptation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum PluginKind {
+    /// Part of the runtime.
+    Builtin,
+    /// Started by the adaptation.
+    Launched,
+    /// Connected to the socket.
+    External,
+    /// Handed over as a stream.
+    Attached,
+}
+
+impl PluginKind {
+    /// As it is logged: `builtin`, `launched`, `external`, `attached`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Builtin => "builtin",
+            Self::Launched => "launched",
+            Self::External => "external",
+            Self::Attached => "attached",
+        }
+    }
+}
+
+/// Where a plugin is in its life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum PluginState {
+    /// It has said who it is.
+    Registered,
+    /// It has said which events it wants.
+    Configured,
+    /// It is being told what runs; events are kept for it.
+    Synchronizing,
+    /// It gets events.
+    Active,
+    /// It was launched, ended, and will be started again.
+    Restarting,
+    /// It is required, and not there: containers are not created.
+    Missing,
+}
+
+/// What is known about one plugin.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct PluginStatus {
+    /// Its full name, as `10-logger`; of a missing one the name under which it is required.
+    pub name: String,
+    /// Index and base name; `None` only for a missing one that is required by its base name.
+    pub id: Option<PluginId>,
+    /// How it came; `None` for a missing one.
+    pub kind: Option<PluginKind>,
+    /// Where it is in its life.
+    pub state: PluginState,
+    /// The events that it gets.
+    pub events: EventMask,
+    /// The process, where the system tells.
+    pub pid: Option<u32>,
+    /// The version of the protocol that it named; empty when it named none.
+    pub nri_version: String,
+    /// Whether it gets the nine events that only tell something as StateChange.
+    pub state_change_only: bool,
+    /// How many requests it has answered.
+    pub requests: u64,
+    /// How many of the last requests in a row timed out.
+    pub strikes: u32,
+    /// How long the last answer took.
+    pub last_latency: Option<Duration>,
+    /// The last failure of a request to it, or why it was closed.
+    pub last_error: Option<String>,
+    /// How many requests wait for it, or are kept until it is synchronized.
+    pub queued: usize,
+}
+
+/// Why a plugin was closed.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum CloseCause {
+    /// The connection ended.
+    #[error("{0}")]
+    Connection(CloseReason),
+    /// It did not register in time.
+    #[error("it did not register within {0:?}")]
+    NotRegistered(Duration),
+    /// Its name or index is none.
+    #[error("{0}")]
+    Name(#[from] InvalidName),
+    /// Too many plugins are connected.
+    #[error("{registered} plugins are connected, no more are accepted")]
+    TooMany {
+        /// How many.
+        registered: usize,
+    },
+    /// It did something before it registered, or registered twice.
+    #[error("it called {method} {when}")]
+    OutOfOrder {
+        /// The method.
+        method: String,
+        /// Such as `before it registered`.
+        when: &'static str,
+    },
+    /// Configure failed.
+    #[error("it could not be configured: {0}")]
+    Configure(CallFailure),
+    /// It subscribed to events that do not exist (only under `Compat::GoAdaptation`).
+    #[error("it subscribed to unknown events {0:?}")]
+    Events(EventMask),
+    /// The snapshot of the runtime failed.
+    #[error("there is no snapshot to synchronize it with: {0}")]
+    Snapshot(String),
+    /// One object is larger than a message may be.
+    #[error("{what} {id:?} has {length} bytes, which no message of {max} can hold")]
+    Oversized {
+        /// `pod` or `container`.
+        what: &'static str,
+        /// Its id.
+        id: String,
+        /// Its length in bytes.
+        length: usize,
+        /// What fits, in bytes.
+        max: usize,
+    },
+    /// Synchronize failed.
+    #[error("it could not be synchronized: {0}")]
+    Synchronize(CallFailure),
+    /// It does not understand a Synchronize in parts: an answer to a part said otherwise, or held
+    /// updates.
+    #[error(
+        "it does not handle a Synchronize in parts: part {part} of {parts} was answered as if it were the last"
+    )]
+    Unsplit {
+        /// The part, from 1.
+        part: usize,
+        /// How many there are.
+        parts: usize,
+    },
+    /// More events came while it was synchronized than are kept.
+    #[error("it was synchronized so slowly that more than {max} events came")]
+    Overrun {
+        /// How many are kept.
+        max: usize,
+    },
+    /// A request failed in a way that ends the connection.
+    #[error("{operation} failed: {failure}")]
+    Request {
+        /// The operation.
+        operation: &'static str,
+        /// How.
+        failure: CallFailure,
+    },
+    /// The operator removed it.
+    #[error("the operator removed it")]
+    Removed,
+    /// The adaptation ends.
+    #[error("the adaptation is shut down")]
+    Shutdown,
+}
