@@ -18,11 +18,13 @@ mod builtin;
 mod core;
 mod error;
 mod fields;
+pub mod launch;
 mod limits;
 pub mod merge;
 mod metrics;
 mod policy;
 mod runtime;
+pub mod socket;
 mod status;
 pub mod validate;
 

@@ -1,3 +1,7 @@
 //! The adaptation through its public API, with plugins at the other end of an in-memory stream.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
+
+mod launch;
 mod requests;
+mod socket;
