@@ -1,0 +1,3 @@
+//! The stub against runtimes of all kinds.
+
+mod attribute;
