@@ -316,12 +316,13 @@ impl Pass {
         }
     }
 
-    /// A `Vec` starts with room for four and doubles, so it has room for less than twice what it
-    /// holds.
+    /// A `Vec` starts with room for four, or for one of more than 1 KiB, and doubles, so it has
+    /// room for less than twice what it holds.
     fn element(&mut self, size: usize, seen: &mut u32, weight: usize) -> Result<(), Stop> {
         let elements = match *seen {
+            0 if size > 1024 => 1,
             0 => 4,
-            1 => 0,
+            1 if size <= 1024 => 0,
             _ => 2,
         };
         *seen = seen.saturating_add(1).min(2);

@@ -35,12 +35,8 @@ pub fn program(go: &Path, name: &str) -> PathBuf {
 
 fn build(go: &Path, name: &str) -> io::Result<PathBuf> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/interop/go");
-    let test = std::env::current_exe()?;
-    let target = test
-        .ancestors()
-        .find(|dir| dir.join("CACHEDIR.TAG").exists())
-        .ok_or_else(|| io::Error::other("the test runs outside a target directory"))?;
-    let out = target.join("interop");
+    let out = beside(&std::env::current_exe()?)
+        .ok_or_else(|| io::Error::other("the test does not lie in a deps directory of cargo's"))?;
     fs::create_dir_all(&out)?;
     let path = out.join(name);
     // go build is quick when nothing changed, and replaces the file at once when something did.
@@ -56,5 +52,35 @@ fn build(go: &Path, name: &str) -> io::Result<PathBuf> {
         Err(io::Error::other(
             String::from_utf8_lossy(&output.stderr).into_owned(),
         ))
+    }
+}
+
+/// The folder for the programs of the test `<profile>/deps/<test>`, in its profile's folder. (Marks of a target
+/// directory, such as CACHEDIR.TAG, are missing where somebody else made it.)
+fn beside(test: &Path) -> Option<PathBuf> {
+    let profile = test.parent().filter(|deps| deps.ends_with("deps"))?;
+    Some(profile.parent()?.join("interop"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_lie_in_the_profiles_folder_of_their_test_wherever_that_is() {
+        for (test, folder) in [
+            (
+                "/w/target/debug/deps/it-0f",
+                Some("/w/target/debug/interop"),
+            ),
+            (
+                "/elsewhere/x86_64/release/deps/it-0f",
+                Some("/elsewhere/x86_64/release/interop"),
+            ),
+            ("/w/target/debug/it", None),
+            ("/", None),
+        ] {
+            assert_eq!(beside(Path::new(test)), folder.map(PathBuf::from), "{test}");
+        }
     }
 }
