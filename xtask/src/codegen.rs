@@ -21,6 +21,8 @@ struct Target {
     stubs: bool,
     /// Also commit the encoded descriptors (for JSON by reflection).
     descriptors: bool,
+    /// Keep the comments of the `.proto` files as documentation.
+    comments: bool,
     /// Also make `cost.rs`: what decoding each message allocates.
     costs: bool,
 }
@@ -36,6 +38,8 @@ const TARGETS: &[Target] = &[
         services: false,
         stubs: false,
         descriptors: true,
+        // Volumes of text; kept out of the generated docs.
+        comments: false,
         costs: false,
     },
     Target {
@@ -44,6 +48,7 @@ const TARGETS: &[Target] = &[
         services: true,
         stubs: true,
         descriptors: false,
+        comments: true,
         costs: false,
     },
     Target {
@@ -51,7 +56,8 @@ const TARGETS: &[Target] = &[
         protos: &["nri/v1alpha1/nri.proto"],
         services: false,
         stubs: false,
-        descriptors: false,
+        descriptors: true,
+        comments: true,
         costs: true,
     },
     Target {
@@ -60,6 +66,7 @@ const TARGETS: &[Target] = &[
         services: true,
         stubs: false,
         descriptors: false,
+        comments: true,
         costs: false,
     },
 ];
@@ -136,8 +143,7 @@ fn generate(root: &Path, target: &Target) -> Result<BTreeMap<String, Vec<u8>>> {
     let out = tempdir(root)?;
     let mut config = prost_build::Config::new();
     config.out_dir(&out).btree_map(["."]).include_file("mod.rs");
-    if target.descriptors {
-        // Volumes of text; kept out of the generated docs.
+    if !target.comments {
         config.disable_comments(["."]);
     }
     if target.services {

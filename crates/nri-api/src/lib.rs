@@ -14,6 +14,8 @@ pub mod annotation;
 mod builders;
 pub mod cost;
 mod event;
+#[cfg(feature = "json")]
+pub mod json;
 mod name;
 mod optional;
 mod owners;
