@@ -19,7 +19,9 @@ struct Target {
     services: bool,
     /// Give the server traits a default body for each call: UNIMPLEMENTED.
     stubs: bool,
-    /// Also commit the encoded descriptors (for JSON by reflection).
+    /// Commit the messages as Rust.
+    messages: bool,
+    /// Commit the encoded descriptors (for JSON by reflection).
     descriptors: bool,
     /// Keep the comments of the `.proto` files as documentation.
     comments: bool,
@@ -37,6 +39,7 @@ const TARGETS: &[Target] = &[
         ],
         services: false,
         stubs: false,
+        messages: true,
         descriptors: true,
         // Volumes of text; kept out of the generated docs.
         comments: false,
@@ -47,6 +50,7 @@ const TARGETS: &[Target] = &[
         protos: &["csi/v0/csi.proto", "csi/v1/csi.proto"],
         services: true,
         stubs: true,
+        messages: true,
         descriptors: false,
         comments: true,
         costs: false,
@@ -56,15 +60,27 @@ const TARGETS: &[Target] = &[
         protos: &["nri/v1alpha1/nri.proto"],
         services: false,
         stubs: false,
-        descriptors: true,
+        messages: true,
+        descriptors: false,
         comments: true,
         costs: true,
+    },
+    Target {
+        crate_dir: "nri-json",
+        protos: &["nri/v1alpha1/nri.proto"],
+        services: false,
+        stubs: false,
+        messages: false,
+        descriptors: true,
+        comments: false,
+        costs: false,
     },
     Target {
         crate_dir: "control-api",
         protos: &["longshore/control/v1/control.proto"],
         services: true,
         stubs: false,
+        messages: true,
         descriptors: false,
         comments: true,
         costs: false,
@@ -140,6 +156,13 @@ fn generate(root: &Path, target: &Target) -> Result<BTreeMap<String, Vec<u8>>> {
     let set = protox::compile(target.protos, [&include])?;
     // protox and prost-build share prost-types; a re-encode keeps their versions apart.
     let set = FileDescriptorSet::decode(set.encode_to_vec().as_slice())?;
+    let mut files = BTreeMap::new();
+    if target.descriptors {
+        files.insert("descriptors.bin".to_owned(), set.encode_to_vec());
+    }
+    if !target.messages {
+        return Ok(files);
+    }
     let out = tempdir(root)?;
     let mut config = prost_build::Config::new();
     config.out_dir(&out).btree_map(["."]).include_file("mod.rs");
@@ -158,7 +181,6 @@ fn generate(root: &Path, target: &Target) -> Result<BTreeMap<String, Vec<u8>>> {
     } else {
         config.compile_fds(set.clone())?;
     }
-    let mut files = BTreeMap::new();
     for entry in fs::read_dir(&out)? {
         let path = entry?.path();
         let name = path
@@ -168,9 +190,6 @@ fn generate(root: &Path, target: &Target) -> Result<BTreeMap<String, Vec<u8>>> {
             .to_owned();
         let text = fs::read_to_string(&path)?;
         files.insert(name, format!("{PREAMBLE}{text}").into_bytes());
-    }
-    if target.descriptors {
-        files.insert("descriptors.bin".to_owned(), set.encode_to_vec());
     }
     if target.costs {
         let text = format!("{PREAMBLE}{}", cost::table(&set)?);

@@ -14,8 +14,6 @@ pub mod annotation;
 mod builders;
 pub mod cost;
 mod event;
-#[cfg(feature = "json")]
-pub mod json;
 mod name;
 mod optional;
 mod owners;

@@ -1,4 +1,4 @@
-//! The JSON form of the messages, for files, logs and people (feature `json`).
+//! Internal to Longshore: the JSON form of NRI's messages, for files, logs and people.
 //!
 //! It is protobuf's [JSON mapping](https://protobuf.dev/programming-guides/json/) with the members
 //! named as in the `.proto` (`pod_sandbox_id`), enums by name, and 64-bit integers as numbers. What is
@@ -6,7 +6,8 @@
 //! member that does not exist is an error, since in a file it is most likely a misspelt one.
 //!
 //! ```
-//! use longshore_nri_api::{ContainerAdjustment, json};
+//! use longshore_nri_api::ContainerAdjustment;
+//! use longshore_nri_json as json;
 //!
 //! let mut adjustment = ContainerAdjustment::default();
 //! adjustment.add_env("MODE", "fast");
@@ -15,17 +16,21 @@
 //! assert_eq!(json::from_value::<ContainerAdjustment>(value)?, adjustment);
 //! # Ok::<(), json::JsonError>(())
 //! ```
+//!
+//! # Invariants
+//!
+//! - What is written is read back as the same message, also where a present wrapper holds zero.
+//! - Nothing of the input is ignored: an unknown member or enum name is an error that names it.
 
 use std::sync::OnceLock;
 
+use longshore_nri_api::cost::Message;
 use prost_reflect::prost::Message as _;
 use prost_reflect::prost_types::FileDescriptorSet;
 use prost_reflect::{
     DescriptorPool, DeserializeOptions, DynamicMessage, MessageDescriptor, SerializeOptions,
 };
 use serde_json::Value;
-
-use crate::cost::Message;
 
 static DESCRIPTORS: &[u8] = include_bytes!("gen/descriptors.bin");
 static POOL: OnceLock<Option<DescriptorPool>> = OnceLock::new();
@@ -103,10 +108,10 @@ fn descriptor<M: Message>() -> Result<MessageDescriptor, JsonError> {
 
 #[cfg(test)]
 mod tests {
+    use longshore_nri_api::{Container, ContainerState, ContainerUpdate, SynchronizeRequest};
     use serde_json::json;
 
     use super::*;
-    use crate::{Container, ContainerState, ContainerUpdate, SynchronizeRequest};
 
     #[test]
     fn enums_are_names_integers_numbers_and_what_is_empty_is_left_out() {
