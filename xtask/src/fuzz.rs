@@ -81,6 +81,18 @@ const TARGETS: &[Target] = &[
         what: "event lists of plugins",
     },
     Target {
+        name: "nri-cost",
+        package: "longshore-nri-api",
+        filter: "cost::",
+        what: "messages of plugins that decode to more than they weigh",
+    },
+    Target {
+        name: "nri-plugin-files",
+        package: "longshore-nri-adaptation",
+        filter: "discover::",
+        what: "file names in a plugin directory",
+    },
+    Target {
         name: "nri-merge",
         package: "longshore-nri-adaptation",
         filter: "laws::",
@@ -97,6 +109,12 @@ const TARGETS: &[Target] = &[
         package: "longshore-ttrpc",
         filter: "frame::",
         what: "ttrpc frames, cut anywhere",
+    },
+    Target {
+        name: "ttrpc-trunk",
+        package: "longshore-ttrpc",
+        filter: "trunk::",
+        what: "a whole trunk: what a hostile peer sends",
     },
     Target {
         name: "ttrpc-mux",

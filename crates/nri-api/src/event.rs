@@ -276,5 +276,14 @@ mod tests {
         fn no_text_makes_parsing_panic(text in ".*") {
             drop(text.parse::<EventMask>());
         }
+
+        #[test]
+        fn a_list_of_words_like_events_parses_to_what_it_prints_or_is_refused(
+            text in "(( |,|[A-Z][a-z]{2,6}|all|pod|container|RunPodSandbox|stop_pod_sandbox|CreateContainer|é)[, ]{0,2}){0,8}",
+        ) {
+            if let Ok(mask) = text.parse::<EventMask>() {
+                proptest::prop_assert_eq!(mask.to_string().parse(), Ok(mask), "{}", text);
+            }
+        }
     }
 }
