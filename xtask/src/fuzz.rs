@@ -99,6 +99,12 @@ const TARGETS: &[Target] = &[
         what: "replies of plugins, merged and applied",
     },
     Target {
+        name: "nri-stub",
+        package: "longshore-nri-stub",
+        filter: "service::",
+        what: "requests that a plugin is sent",
+    },
+    Target {
         name: "ttrpc-envelope",
         package: "longshore-ttrpc",
         filter: "envelope::",

@@ -34,7 +34,7 @@ pub struct StubBuilder {
     socket: Option<PathBuf>,
     connection: Option<Source>,
     environment: Option<Environment>,
-    registration_timeout: Duration,
+    patience: Duration,
     reconnect: Option<Backoff>,
     limits: SyncLimits,
     on_close: Option<OnClose>,
@@ -48,7 +48,7 @@ impl Default for StubBuilder {
             socket: None,
             connection: None,
             environment: None,
-            registration_timeout: DEFAULT_REGISTRATION_TIMEOUT,
+            patience: DEFAULT_REGISTRATION_TIMEOUT,
             reconnect: Some(default_reconnect()),
             limits: SyncLimits::default(),
             on_close: None,
@@ -101,12 +101,12 @@ impl StubBuilder {
         self
     }
 
-    /// How long to wait for a connection, for the registration, and for the configuration: each
-    /// 5 s by default, and what the runtime says after the first configuration. Runtimes that are
-    /// busy may need longer.
+    /// How long to wait, at least, for a connection, for the registration, and for the
+    /// configuration: each 5 s, or what the runtime said in the last configuration if that is
+    /// longer. Runtimes that are busy may need longer.
     #[must_use]
     pub fn registration_timeout(mut self, timeout: Duration) -> Self {
-        self.registration_timeout = timeout;
+        self.patience = timeout;
         self
     }
 
@@ -160,7 +160,7 @@ impl StubBuilder {
         };
         Ok(Stub {
             plugin: Arc::new(plugin),
-            shared: Shared::new(id, self.registration_timeout),
+            shared: Shared::new(id, self.patience),
             source,
             reconnect: self.reconnect,
             limits: self.limits,

@@ -73,6 +73,8 @@ pub struct Handle {
 /// What a stub, its connections and its handles share.
 pub(crate) struct Shared {
     pub(crate) id: PluginId,
+    /// How long to wait for each step of a registration, at least.
+    patience: Duration,
     status: watch::Sender<StubStatus>,
     connection: Mutex<Connection>,
     started: AtomicBool,
@@ -100,7 +102,7 @@ impl Drop for Started {
 }
 
 impl Shared {
-    pub(crate) fn new(id: PluginId, registration_timeout: Duration) -> Arc<Self> {
+    pub(crate) fn new(id: PluginId, patience: Duration) -> Arc<Self> {
         let status = StubStatus {
             generation: 0,
             phase: Phase::Idle,
@@ -108,12 +110,13 @@ impl Shared {
             runtime_name: None,
             runtime_version: None,
             runtime_nri_version: UNKNOWN.to_owned(),
-            registration_timeout,
+            registration_timeout: DEFAULT_REGISTRATION_TIMEOUT,
             request_timeout: DEFAULT_REQUEST_TIMEOUT,
             last_error: None,
         };
         Arc::new(Self {
             id,
+            patience,
             status: watch::Sender::new(status),
             connection: Mutex::new(Connection::default()),
             started: AtomicBool::new(false),
@@ -140,6 +143,12 @@ impl Shared {
 
     pub(crate) fn status(&self) -> StubStatus {
         self.status.borrow().clone()
+    }
+
+    /// How long to wait for each step of a registration: as long as the runtime says, or longer.
+    pub(crate) fn patience(&self) -> Duration {
+        let told = self.status.borrow().registration_timeout;
+        told.max(self.patience)
     }
 
     pub(crate) fn request_timeout(&self) -> Duration {
@@ -313,12 +322,15 @@ fn nri_version(request: &ConfigureRequest) -> &str {
     }
 }
 
+/// The longest timeout that is believed: whoever waits for ever has no deadline.
+const LONGEST: Duration = Duration::from_secs(60 * 60);
+
 /// A timeout of the wire; absent (0) and senseless ones are none.
 fn millis(millis: i64) -> Option<Duration> {
     u64::try_from(millis)
         .ok()
         .filter(|millis| *millis > 0)
-        .map(Duration::from_millis)
+        .map(|millis| Duration::from_millis(millis).min(LONGEST))
 }
 
 #[cfg(test)]
@@ -334,6 +346,7 @@ mod tests {
             (-1, i64::MIN, (5000, 2000)),
             (5005, 2007, (5005, 2007)),
             (0, 3000, (5005, 3000)),
+            (i64::MAX, i64::MAX, (3_600_000, 3_600_000)),
         ] {
             shared.learn(&ConfigureRequest {
                 registration_timeout: registration,

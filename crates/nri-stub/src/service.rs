@@ -357,23 +357,4 @@ fn chain(error: &(dyn Error + 'static)) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::io;
-
-    use super::*;
-
-    #[derive(Debug, thiserror::Error)]
-    #[error("cannot read the map")]
-    struct Outer(#[source] io::Error);
-
-    #[test]
-    fn errors_of_handlers_keep_their_status_or_tell_their_sources() {
-        let own: HandlerError = Status::new(Code::NotFound, "no such pod").into();
-        assert_eq!(status(&own), Status::new(Code::NotFound, "no such pod"));
-        let nested: HandlerError = Outer(io::Error::other("on fire")).into();
-        let expected = Status::new(Code::Unknown, "cannot read the map: on fire");
-        assert_eq!(status(&nested), expected);
-        let plain: HandlerError = "no".into();
-        assert_eq!(status(&plain), Status::new(Code::Unknown, "no"));
-    }
-}
+mod tests;

@@ -50,6 +50,7 @@ pub struct Session {
     client: Client,
     driver: JoinSet<CloseReason>,
     progress: watch::Receiver<Progress>,
+    stops: watch::Receiver<u64>,
     on_close: Option<OnClose>,
     pub(crate) started: Option<Started>,
 }
@@ -75,6 +76,7 @@ impl Session {
         // Serves before anything is sent: Configure may come before the registration's reply.
         tasks.spawn(driver);
         let mut session = Self {
+            stops: shared.stops(),
             shared,
             client,
             driver: tasks,
@@ -98,7 +100,7 @@ impl Session {
             plugin_idx: id.index().to_string(),
             nri_version: NRI_VERSION.to_owned(),
         };
-        let options = CallOptions::timeout(self.shared.status().registration_timeout);
+        let options = CallOptions::timeout(self.shared.patience());
         let reply = self
             .client
             .call_raw(RUNTIME, "RegisterPlugin", &request, &options)
@@ -119,7 +121,7 @@ impl Session {
     }
 
     async fn configured(&mut self) -> Result<(), StubError> {
-        let within = self.shared.status().registration_timeout;
+        let within = self.shared.patience();
         let mut progress = self.progress.clone();
         let configured = async {
             tokio::select! {
@@ -149,8 +151,7 @@ impl Session {
     /// # Errors
     /// [`StubError::Closed`] when it is lost.
     pub async fn wait(mut self) -> Result<Ended, StubError> {
-        let mut stops = self.shared.stops();
-        stops.mark_unchanged();
+        let mut stops = self.stops.clone();
         self.ended(async {
             // The sender lives as long as the stub.
             drop(stops.changed().await);

@@ -76,7 +76,6 @@ impl<P: Plugin> Stub<P> {
     pub async fn run_until(&self, stop: impl Future<Output = ()>) -> Result<Ended, StubError> {
         let _started = self.shared.start()?;
         let mut stops = self.shared.stops();
-        stops.mark_unchanged();
         let mut stop = pin!(async {
             tokio::select! {
                 () = stop => {}
@@ -129,8 +128,7 @@ impl<P: Plugin> Stub<P> {
 
     async fn connect(&self) -> Result<Session, StubError> {
         self.shared.phase(Phase::Connecting);
-        let within = self.shared.status().registration_timeout;
-        let stream = self.source.connect(within).await?;
+        let stream = self.source.connect(self.shared.patience()).await?;
         let (plugin, shared) = (Arc::clone(&self.plugin), Arc::clone(&self.shared));
         let on_close = self.on_close.clone();
         let session = Session::establish(stream, plugin, shared, self.limits, on_close).await?;
