@@ -6,8 +6,9 @@ use crate::error::StubError;
 
 /// Levels of NRI, ascending, each with the events it and its followers know. Older runtimes end
 /// the connection of a plugin that asks for an event they do not know.
-const KNOWN: [(&str, EventMask); 2] = [
+const KNOWN: [(&str, EventMask); 3] = [
     ("v0.2.0", EventMask::from_bits(0x07ff)),
+    ("v0.9.1-0.20250219030224", EventMask::from_bits(0x1fff)),
     ("v0.10.0", EventMask::ALL),
 ];
 
@@ -71,7 +72,8 @@ mod tests {
         for (version, bits) in [
             ("v0.3.0", 0x07ff),
             ("v0.8.0", 0x07ff),
-            ("v0.9.1-0.20250219030224-e597e7849f24", 0x07ff),
+            ("v0.9.0", 0x07ff),
+            ("v0.9.1-0.20250219030224-e597e7849f24", 0x1fff),
             ("v0.10.0", 0x3fff),
             ("v0.12.0", 0x3fff),
             ("v9.8.7", 0x3fff),
