@@ -6,8 +6,10 @@ use longshore_nri_api::{InvalidName, cost::CostError};
 use longshore_ttrpc::{CallError, Code, Status};
 
 use crate::fields::FieldSet;
+use crate::launch::LaunchError;
 use crate::merge::MergeError;
 use crate::runtime::RuntimeError;
+use crate::socket::SocketError;
 
 /// Why one call to one plugin has no usable answer.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -164,6 +166,20 @@ pub enum AdaptationError {
         /// How.
         #[source]
         failure: CallFailure,
+    },
+    /// Plugins that are to be launched cannot be found.
+    #[error("plugins cannot be launched: {source}")]
+    Launch {
+        /// What is wrong.
+        #[from]
+        source: LaunchError,
+    },
+    /// There is no socket for external plugins.
+    #[error("there is no socket for external plugins: {source}")]
+    Socket {
+        /// What is wrong.
+        #[from]
+        source: SocketError,
     },
     /// The runtime has no snapshot.
     #[error("there is no snapshot of pods and containers to start with")]

@@ -8,24 +8,25 @@
 //!   plugin would have been shown.
 //! - A contribution that is ignored leaves nothing behind.
 
-#![expect(
-    dead_code,
-    reason = "the machinery behind the public types is being filled in"
-)]
-
 mod adaptation;
 mod builtin;
+mod chain;
 mod core;
 mod error;
 mod fields;
 pub mod launch;
+mod launched;
 mod limits;
 pub mod merge;
 mod metrics;
+mod plugin;
+mod pods;
 mod policy;
+mod registry;
 mod runtime;
 pub mod socket;
 mod status;
+mod sync;
 pub mod validate;
 
 pub use adaptation::{Adaptation, Builder, RequestOptions};

@@ -84,6 +84,37 @@ pub struct PluginStatus {
     pub queued: usize,
 }
 
+impl PluginStatus {
+    /// Of a required plugin that is not there.
+    pub(crate) fn missing(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            id: name.parse().ok(),
+            kind: None,
+            state: PluginState::Missing,
+            events: EventMask::NONE,
+            pid: None,
+            nri_version: String::new(),
+            state_change_only: false,
+            requests: 0,
+            strikes: 0,
+            last_latency: None,
+            last_error: None,
+            queued: 0,
+        }
+    }
+
+    /// Of a launched plugin that will be started again.
+    pub(crate) fn restarting(id: &PluginId, last_error: Option<String>) -> Self {
+        Self {
+            kind: Some(PluginKind::Launched),
+            state: PluginState::Restarting,
+            last_error,
+            ..Self::missing(&id.to_string())
+        }
+    }
+}
+
 /// Why a plugin was closed.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
@@ -103,6 +134,12 @@ pub enum CloseCause {
         /// How many.
         registered: usize,
     },
+    /// Too many connections have not registered yet.
+    #[error("{max} connections have not registered yet, no more are accepted")]
+    TooManyUnregistered {
+        /// How many are accepted.
+        max: usize,
+    },
     /// It did something before it registered, or registered twice.
     #[error("it called {method} {when}")]
     OutOfOrder {
@@ -110,6 +147,14 @@ pub enum CloseCause {
         method: String,
         /// Such as `before it registered`.
         when: &'static str,
+    },
+    /// It sent a request that is no message of its type, or that would take too much memory.
+    #[error("its {method} was refused: {error}")]
+    Undecodable {
+        /// The method.
+        method: String,
+        /// What is wrong.
+        error: String,
     },
     /// Configure failed.
     #[error("it could not be configured: {0}")]

@@ -7,13 +7,15 @@ use longshore_nri_api::{NRI_VERSION, PluginId};
 
 use super::Adaptation;
 use crate::builtin::{Builtin, BuiltinPlugin};
-use crate::core::{Core, Settings};
+use crate::core::{Core, Settings, Sources};
 use crate::error::AdaptationError;
+use crate::launch::{LaunchOptions, Program};
 use crate::limits::Limits;
 use crate::merge::Compat;
 use crate::metrics::{Metrics, NoMetrics};
 use crate::policy::{PluginPolicy, Policies, Timeouts};
 use crate::runtime::{ApplyUpdates, Snapshot};
+use crate::socket::SocketOptions;
 use crate::validate::DefaultValidator;
 
 /// Describes an [`Adaptation`]. Without anything it has no plugins, and takes those that are
@@ -21,6 +23,7 @@ use crate::validate::DefaultValidator;
 pub struct Builder {
     settings: Settings,
     builtins: Vec<(String, String, Arc<dyn Builtin>)>,
+    sources: Sources,
 }
 
 impl Builder {
@@ -38,6 +41,7 @@ impl Builder {
                 metrics: Arc::new(NoMetrics),
             },
             builtins: Vec::new(),
+            sources: Sources::default(),
         }
     }
 
@@ -51,6 +55,27 @@ impl Builder {
     ) -> Self {
         self.builtins
             .push((index.into(), name.into(), Arc::new(plugin)));
+        self
+    }
+
+    /// Launches the plugins of a directory. Without it none is launched.
+    #[must_use]
+    pub fn launch(mut self, options: LaunchOptions) -> Self {
+        self.sources.launch = Some(options);
+        self
+    }
+
+    /// Launches one program as a plugin, wherever it lies.
+    #[must_use]
+    pub fn program(mut self, program: Program) -> Self {
+        self.sources.programs.push(program);
+        self
+    }
+
+    /// Serves external plugins on a socket. Without it none can connect.
+    #[must_use]
+    pub fn socket(mut self, options: SocketOptions) -> Self {
+        self.sources.socket = Some(options);
         self
     }
 
@@ -113,7 +138,11 @@ impl Builder {
         self
     }
 
-    /// Starts: configures built-in plugins, tells them what runs, and is ready.
+    /// Starts: configures built-in plugins and tells them what runs, launches plugins and waits
+    /// until each is active or has failed, and opens the socket.
+    ///
+    /// A launched plugin that fails is logged, and started again by its policy; creations fail
+    /// meanwhile if it is required.
     ///
     /// `runtime` implements the two traits of an embedder; both are needed:
     ///
@@ -137,10 +166,10 @@ impl Builder {
         self,
         runtime: R,
     ) -> Result<Adaptation, AdaptationError> {
-        let mut builtins = Vec::new();
+        let mut sources = self.sources;
         for (index, name, plugin) in self.builtins {
             match PluginId::new(&index, &name) {
-                Ok(id) => builtins.push((id, plugin)),
+                Ok(id) => sources.builtins.push((id, plugin)),
                 Err(source) => {
                     return Err(AdaptationError::BuiltinName {
                         index,
@@ -153,7 +182,7 @@ impl Builder {
         let core = Core::new(self.settings, Arc::new(runtime));
         // From here on dropping the handle ends what was started.
         let adaptation = Adaptation::new(Arc::clone(&core));
-        core.start(builtins).await?;
+        core.start(sources).await?;
         Ok(adaptation)
     }
 }

@@ -102,14 +102,14 @@ impl Adaptation {
 
     /// Removes plugins by full or base name: closes them, stops launched ones for good, and lets
     /// containers be created without them if they were required. Returns how many there were.
-    pub async fn remove_plugin(&self, name: &str) -> usize {
-        self.core.remove(name).await
+    pub fn remove_plugin(&self, name: &str) -> usize {
+        self.core.remove(name)
     }
 
     /// Ends everything gracefully: no plugin is accepted any more, each is asked to shut down,
     /// launched ones get SIGTERM, then SIGKILL for their group, and are reaped. Requests that are
-    /// under way fail, later ones, too. Idempotent; dropping the future leaves the rest to the
-    /// background.
+    /// under way fail, later ones, too. Idempotent. Returns when every task of the adaptation has
+    /// ended; when the future is dropped before, call it again or drop the handle.
     pub async fn shutdown(&self) {
         self.core.shutdown().await;
     }

@@ -2,6 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
+mod connection;
+mod events;
+mod fake;
 mod launch;
-mod requests;
+mod metrics;
 mod socket;
