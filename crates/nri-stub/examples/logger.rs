@@ -21,7 +21,8 @@ use std::io::Write;
 use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 
-use longshore_nri_api::{cost, json};
+use longshore_nri_api::cost;
+use longshore_nri_json as json;
 use longshore_nri_stub::api::{
     Container, ContainerAdjustment, EventMask, LinuxResources, PodSandbox,
     ValidateContainerAdjustmentRequest,

@@ -1,7 +1,10 @@
 //! The stub against runtimes of all kinds.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
-#![expect(clippy::duplicate_mod, reason = "each example brings what the examples share")]
+#![expect(
+    clippy::duplicate_mod,
+    reason = "each example brings what the examples share"
+)]
 
 mod attribute;
 mod examples;
