@@ -1,21 +1,4 @@
-//! Internal to Longshore: the JSON form of NRI's messages, for files, logs and people.
-//!
-//! It is protobuf's [JSON mapping](https://protobuf.dev/programming-guides/json/) with the members
-//! named as in the `.proto` (`pod_sandbox_id`), enums by name, and 64-bit integers as numbers. What is
-//! empty is left out. On reading, camelCase members and integers as strings are understood, too, and a
-//! member that does not exist is an error, since in a file it is most likely a misspelt one.
-//!
-//! ```
-//! use longshore_nri_api::ContainerAdjustment;
-//! use longshore_nri_json as json;
-//!
-//! let mut adjustment = ContainerAdjustment::default();
-//! adjustment.add_env("MODE", "fast");
-//! let value = json::to_value(&adjustment)?;
-//! assert_eq!(value.to_string(), r#"{"env":[{"key":"MODE","value":"fast"}]}"#);
-//! assert_eq!(json::from_value::<ContainerAdjustment>(value)?, adjustment);
-//! # Ok::<(), json::JsonError>(())
-//! ```
+#![doc = include_str!("../README.md")]
 //!
 //! # Invariants
 //!
