@@ -1,7 +1,7 @@
 //! From the block to the implementation of the trait.
 
-use proc_macro2::{Span, TokenStream};
-use quote::{format_ident, quote, quote_spanned};
+use proc_macro2::{Group, Span, TokenStream, TokenTree};
+use quote::{format_ident, quote};
 use syn::spanned::Spanned;
 use syn::{
     Attribute, Error, FnArg, Ident, ImplItem, ImplItemFn, ItemImpl, Path, Result, ReturnType,
@@ -173,18 +173,20 @@ impl<'a> Method<'a> {
                     FnArg::Typed(typed) => typed.ty.span(),
                     FnArg::Receiver(receiver) => receiver.span(),
                 };
-                Ident::new(&name.to_string(), span.resolved_at(Span::call_site()))
+                Ident::new(&name.to_string(), Span::call_site().located_at(span))
             });
         let answer = within(stub, handler.answer);
         let span = match &function.sig.output {
             ReturnType::Type(_, kind) => kind.span(),
             ReturnType::Default => name.span(),
         };
-        let convert = quote_spanned!(span=> #stub::IntoAnswer::<#answer>::into_answer);
+        let convert = quote!(#stub::IntoAnswer::<#answer>::into_answer(answer));
+        let convert = located(convert, span);
         quote! {
             #(#conditional)*
             async fn #name(&self, #(#names: #kinds),*) -> #stub::HandlerResult<#answer> {
-                #convert(Self::#name(self, #(#passed),*).await)
+                let answer = Self::#name(self, #(#passed),*).await;
+                #convert
             }
         }
     }
@@ -196,6 +198,21 @@ fn within(stub: &Path, path: &str) -> TokenStream {
         .split("::")
         .map(|part| Ident::new(part, Span::call_site()));
     quote!(#stub #(::#parts)*)
+}
+
+/// The same tokens, which are reported where `span` is.
+fn located(tokens: TokenStream, span: Span) -> TokenStream {
+    tokens
+        .into_iter()
+        .map(|mut token| {
+            if let TokenTree::Group(group) = &token {
+                let inside = located(group.stream(), span);
+                token = Group::new(group.delimiter(), inside).into();
+            }
+            token.set_span(token.span().located_at(span));
+            token
+        })
+        .collect()
 }
 
 /// All that is wrong with a block.

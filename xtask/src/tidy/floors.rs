@@ -74,7 +74,7 @@ pub(crate) const HOUSE: &[Member] = &[
     internal("testkit", 2, 125),
     public("container-daemon", 3, 105),
     public("nri-adaptation", 3, 60),
-    public("nri-stub", 3, 46),
+    public("nri-stub", 3, 56),
     internal("csi-hostpath", 3, 105),
     internal("agent", 4, 120),
     internal("csi-manager", 4, 130),
