@@ -16,7 +16,8 @@ use longshore_nri_api::{
     UpdateContainersRequest, UpdateContainersResponse, service,
 };
 use longshore_ttrpc::{
-    CallError, CallOptions, Client, CloseReason, Layout, Options, Request, Service, Status, start,
+    CallError, CallOptions, Client, CloseReason, KeyValue, Layout, Options, Request, Service,
+    Status, start,
 };
 use prost::Message;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -28,6 +29,13 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 type Reply = Pin<Box<dyn Future<Output = Result<Bytes, Status>> + Send>>;
 type Handler = Arc<dyn Fn(Bytes) -> Reply + Send + Sync>;
+
+/// One call of a method.
+struct Called {
+    method: String,
+    request: Bytes,
+    metadata: Vec<KeyValue>,
+}
 
 /// A plugin that is being made. Answers everything with an empty message, unless told otherwise.
 pub(crate) struct Fake {
@@ -41,7 +49,7 @@ pub(crate) struct Live {
     pub(crate) client: Client,
     index: String,
     name: String,
-    calls: watch::Receiver<Vec<(String, Bytes)>>,
+    calls: watch::Receiver<Vec<Called>>,
     tasks: JoinSet<CloseReason>,
 }
 
@@ -192,27 +200,30 @@ impl Live {
 
     /// The methods that were called, in order.
     pub(crate) fn methods(&self) -> Vec<String> {
-        self.calls
-            .borrow()
-            .iter()
-            .map(|(method, _)| method.clone())
-            .collect()
+        let calls = self.calls.borrow();
+        calls.iter().map(|call| call.method.clone()).collect()
     }
 
     /// The requests of one method.
     pub(crate) fn requests<M: Message + Default>(&self, method: &str) -> Vec<M> {
         let calls = self.calls.borrow();
-        let of_method = calls.iter().filter(|(called, _)| called == method);
+        let of_method = calls.iter().filter(|call| call.method == method);
         of_method
-            .map(|(_, bytes)| M::decode(bytes.clone()).unwrap())
+            .map(|call| M::decode(call.request.clone()).unwrap())
             .collect()
+    }
+
+    /// What went along with the last call of a method.
+    pub(crate) fn metadata(&self, method: &str) -> Vec<KeyValue> {
+        let calls = self.calls.borrow();
+        let last = calls.iter().rfind(|call| call.method == method);
+        last.map(|call| call.metadata.clone()).unwrap_or_default()
     }
 
     /// Waits until a method was called.
     pub(crate) async fn called(&self, method: &str) {
         let mut calls = self.calls.clone();
-        let is_called =
-            |calls: &Vec<(String, Bytes)>| calls.iter().any(|(called, _)| called == method);
+        let is_called = |calls: &Vec<Called>| calls.iter().any(|call| call.method == method);
         soon(calls.wait_for(is_called)).await.unwrap();
     }
 
@@ -233,15 +244,18 @@ impl Live {
 
 struct FakeService {
     handlers: HashMap<&'static str, Handler>,
-    calls: watch::Sender<Vec<(String, Bytes)>>,
+    calls: watch::Sender<Vec<Called>>,
 }
 
 impl Service for FakeService {
     async fn call(&self, request: Request) -> Result<Bytes, Status> {
         assert_eq!(request.service, service::PLUGIN);
-        let payload = request.payload.clone();
-        self.calls
-            .send_modify(|calls| calls.push((request.method.clone(), payload)));
+        let call = Called {
+            method: request.method.clone(),
+            request: request.payload.clone(),
+            metadata: request.metadata.clone(),
+        };
+        self.calls.send_modify(|calls| calls.push(call));
         match self.handlers.get(request.method.as_str()) {
             Some(handler) => handler(request.payload).await,
             None if request.method == "Synchronize" => {
@@ -273,7 +287,7 @@ struct NodeInner {
     state: Mutex<NodeState>,
     applied: Mutex<Vec<Changes>>,
     broken: Mutex<Option<String>>,
-    snapshots: watch::Sender<usize>,
+    hold: Mutex<Option<Gate>>,
 }
 
 impl Node {
@@ -298,14 +312,20 @@ impl Node {
         *self.0.broken.lock().unwrap() = Some(why.to_owned());
     }
 
-    pub(crate) fn snapshots(&self) -> usize {
-        *self.0.snapshots.borrow()
+    /// Snapshots wait at the gate, and show what there is afterwards.
+    pub(crate) fn hold_snapshots(&self) -> Gate {
+        let gate = Gate::default();
+        *self.0.hold.lock().unwrap() = Some(gate.clone());
+        gate
     }
 }
 
 impl Snapshot for Node {
     async fn snapshot(&self) -> Result<NodeState, RuntimeError> {
-        self.0.snapshots.send_modify(|count| *count += 1);
+        let hold = self.0.hold.lock().unwrap().clone();
+        if let Some(gate) = hold {
+            gate.pass().await;
+        }
         if let Some(why) = self.0.broken.lock().unwrap().clone() {
             return Err(why.into());
         }
@@ -366,4 +386,34 @@ pub(crate) async fn adaptation() -> Adaptation {
 
 pub(crate) fn options() -> RequestOptions {
     RequestOptions::default()
+}
+
+/// Where handlers wait until a test lets them go on.
+#[derive(Clone, Default)]
+pub(crate) struct Gate(Arc<GateInner>);
+
+#[derive(Default)]
+struct GateInner {
+    open: watch::Sender<bool>,
+    arrived: watch::Sender<usize>,
+}
+
+impl Gate {
+    pub(crate) fn open(&self) {
+        self.0.open.send_replace(true);
+    }
+
+    pub(crate) async fn pass(&self) {
+        self.0.arrived.send_modify(|arrived| *arrived += 1);
+        let mut open = self.0.open.subscribe();
+        open.wait_for(|open| *open).await.unwrap();
+    }
+
+    /// Waits until so many have come.
+    pub(crate) async fn arrived(&self, count: usize) {
+        let mut arrived = self.0.arrived.subscribe();
+        soon(arrived.wait_for(|arrived| *arrived >= count))
+            .await
+            .unwrap();
+    }
 }

@@ -7,4 +7,7 @@ mod events;
 mod fake;
 mod launch;
 mod metrics;
+mod order;
 mod socket;
+mod sync;
+mod validation;
