@@ -123,12 +123,18 @@ impl Session {
     async fn configured(&mut self) -> Result<(), StubError> {
         let within = self.shared.patience();
         let mut progress = self.progress.clone();
+        let told = async {
+            let outcome = progress
+                .wait_for(|progress| progress.configured.is_some())
+                .await;
+            outcome
+                .ok()
+                .and_then(|progress| progress.configured.clone())
+        };
         let configured = async {
             tokio::select! {
                 biased;
-                outcome = progress.wait_for(|progress| progress.configured.is_some()) => {
-                    outcome.ok().and_then(|progress| progress.configured.clone())
-                }
+                outcome = told => outcome,
                 _ = self.client.closed() => None,
             }
         };
@@ -165,11 +171,13 @@ impl Session {
         stop: impl Future<Output = ()>,
     ) -> Result<Ended, StubError> {
         let mut progress = self.progress.clone();
+        // What `wait_for` gives holds a lock: it must not live on within the select.
+        let shutdown = async { drop(progress.wait_for(|progress| progress.shutdown).await) };
         let lost = tokio::select! {
             biased;
             () = stop => None,
             reason = self.closed() => Some(reason),
-            _ = progress.wait_for(|progress| progress.shutdown) => {
+            () = shutdown => {
                 let left = timeout(GRACE, self.client.closed()).await;
                 Some(left.unwrap_or_else(|_| CloseReason::Local("the runtime shuts down".into())))
             }

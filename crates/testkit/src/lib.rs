@@ -10,4 +10,5 @@
 
 pub mod csi;
 pub mod interop;
+pub mod lines;
 pub mod peers;

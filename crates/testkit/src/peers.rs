@@ -15,6 +15,7 @@
 //! them at its end), and the test passes without having done anything; unless NAME is in the
 //! comma list `LONGSHORE_TEST_REQUIRE`: then the test fails. Versions of peers are never asserted.
 
+mod engine;
 mod mesos;
 
 use std::ffi::OsString;
@@ -23,6 +24,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+pub use engine::Engine;
 pub use mesos::MesosAgent;
 
 /// Names the file that skips are appended to.
