@@ -6,6 +6,7 @@
     reason = "each example brings what the examples share"
 )]
 
+mod adaptation;
 mod attribute;
 mod examples;
 mod reconnect;
