@@ -212,3 +212,17 @@ pub enum CloseCause {
     #[error("the adaptation is shut down")]
     Shutdown,
 }
+
+impl CloseCause {
+    /// Whether a request of the peer is being answered with the reason: the connection stays open
+    /// for a moment, so that the answer reaches it.
+    pub(crate) fn has_to_be_told(&self) -> bool {
+        matches!(
+            self,
+            Self::Name(_)
+                | Self::TooMany { .. }
+                | Self::OutOfOrder { .. }
+                | Self::Undecodable { .. }
+        )
+    }
+}

@@ -1,5 +1,7 @@
 //! What a runtime tells its plugins, and what it asks them.
 
+use std::future::Future;
+
 use longshore_nri_api::{
     Container, CreateContainerRequest, Event, PodSandbox, StopContainerRequest,
     UpdateContainerRequest, UpdatePodSandboxRequest,
@@ -18,12 +20,12 @@ macro_rules! events {
         /// # Errors
         /// [`RequestError`]: the first plugin's, in their order, whose answer is a failure. The
         /// others were told all the same.
-        pub async fn $name(
-            &self,
+        pub fn $name<'a>(
+            &'a self,
             $($what: $type,)*
-            options: &RequestOptions,
-        ) -> Result<(), RequestError> {
-            self.core.notify(Event::$event, events!(@pod $($what),*), events!(@container $($what),*), options).await
+            options: &'a RequestOptions,
+        ) -> impl Future<Output = Result<(), RequestError>> + Send + use<'a> {
+            self.core.notify(Event::$event, events!(@pod $($what),*), events!(@container $($what),*), options)
         }
     )*};
     (@pod $pod:ident) => { $pod };
@@ -35,35 +37,35 @@ macro_rules! events {
 impl Adaptation {
     events! {
         /// A pod is up, its network included, and has no containers yet.
-        run_pod_sandbox => RunPodSandbox (pod: &PodSandbox);
+        run_pod_sandbox => RunPodSandbox (pod: &'a PodSandbox);
         /// The resources of a pod were changed.
-        post_update_pod_sandbox => PostUpdatePodSandbox (pod: &PodSandbox);
+        post_update_pod_sandbox => PostUpdatePodSandbox (pod: &'a PodSandbox);
         /// A pod is being stopped.
-        stop_pod_sandbox => StopPodSandbox (pod: &PodSandbox);
+        stop_pod_sandbox => StopPodSandbox (pod: &'a PodSandbox);
         /// A pod is being removed.
-        remove_pod_sandbox => RemovePodSandbox (pod: &PodSandbox);
+        remove_pod_sandbox => RemovePodSandbox (pod: &'a PodSandbox);
         /// A container was created, with all adjustments.
-        post_create_container => PostCreateContainer (pod: &PodSandbox, container: &Container);
+        post_create_container => PostCreateContainer (pod: &'a PodSandbox, container: &'a Container);
         /// A container is about to be started.
-        start_container => StartContainer (pod: &PodSandbox, container: &Container);
+        start_container => StartContainer (pod: &'a PodSandbox, container: &'a Container);
         /// A container was started.
-        post_start_container => PostStartContainer (pod: &PodSandbox, container: &Container);
+        post_start_container => PostStartContainer (pod: &'a PodSandbox, container: &'a Container);
         /// A container's resources were changed.
-        post_update_container => PostUpdateContainer (pod: &PodSandbox, container: &Container);
+        post_update_container => PostUpdateContainer (pod: &'a PodSandbox, container: &'a Container);
         /// A container is being removed.
-        remove_container => RemoveContainer (pod: &PodSandbox, container: &Container);
+        remove_container => RemoveContainer (pod: &'a PodSandbox, container: &'a Container);
     }
 
     /// The resources of a pod are about to be changed. Plugins are asked one after another.
     ///
     /// # Errors
     /// [`RequestError`].
-    pub async fn update_pod_sandbox(
-        &self,
+    pub fn update_pod_sandbox<'a>(
+        &'a self,
         request: UpdatePodSandboxRequest,
-        options: &RequestOptions,
-    ) -> Result<(), RequestError> {
-        self.core.update_pod(request, options).await
+        options: &'a RequestOptions,
+    ) -> impl Future<Output = Result<(), RequestError>> + Send + use<'a> {
+        self.core.update_pod(request, options)
     }
 
     /// A container is about to be created: asks each plugin in turn, shows it what those before
@@ -71,12 +73,12 @@ impl Adaptation {
     ///
     /// # Errors
     /// [`RequestError`]; nothing of what plugins answered is to be applied then.
-    pub async fn create_container(
-        &self,
+    pub fn create_container<'a>(
+        &'a self,
         request: CreateContainerRequest,
-        options: &RequestOptions,
-    ) -> Result<Creation, RequestError> {
-        self.core.create(request, options).await
+        options: &'a RequestOptions,
+    ) -> impl Future<Output = Result<Creation, RequestError>> + Send + use<'a> {
+        self.core.create(request, options)
     }
 
     /// The resources of a container are about to be changed to those of the request: asks each
@@ -84,23 +86,23 @@ impl Adaptation {
     ///
     /// # Errors
     /// [`RequestError`]; nothing of what plugins answered is to be applied then.
-    pub async fn update_container(
-        &self,
+    pub fn update_container<'a>(
+        &'a self,
         request: UpdateContainerRequest,
-        options: &RequestOptions,
-    ) -> Result<Change, RequestError> {
-        self.core.update(request, options).await
+        options: &'a RequestOptions,
+    ) -> impl Future<Output = Result<Change, RequestError>> + Send + use<'a> {
+        self.core.update(request, options)
     }
 
     /// A container is being stopped: asks each plugin in turn what is to change for others.
     ///
     /// # Errors
     /// [`RequestError`]; nothing of what plugins answered is to be applied then.
-    pub async fn stop_container(
-        &self,
+    pub fn stop_container<'a>(
+        &'a self,
         request: StopContainerRequest,
-        options: &RequestOptions,
-    ) -> Result<Change, RequestError> {
-        self.core.stop(request, options).await
+        options: &'a RequestOptions,
+    ) -> impl Future<Output = Result<Change, RequestError>> + Send + use<'a> {
+        self.core.stop(request, options)
     }
 }

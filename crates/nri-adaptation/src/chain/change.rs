@@ -10,7 +10,7 @@ use longshore_nri_api::{
     UpdateContainerResponse, UpdatePodSandboxRequest, event_name,
 };
 
-use super::Passage;
+use super::{Going, Passage};
 use crate::adaptation::RequestOptions;
 use crate::core::Core;
 use crate::error::RequestError;
@@ -20,22 +20,22 @@ use crate::plugin::{Payload, Plugin, Rpc};
 use crate::sync::KeptBody;
 
 impl Core {
-    pub(crate) async fn update(
-        self: &Arc<Self>,
+    pub(crate) fn update<'a>(
+        self: &'a Arc<Self>,
         request: UpdateContainerRequest,
-        options: &RequestOptions,
-    ) -> Result<Change, RequestError> {
+        options: &'a RequestOptions,
+    ) -> Going<'a, Change> {
         let event = Event::UpdateContainer;
         if request.container.is_none() {
-            return Err(incomplete(event, "container"));
+            return Going::over(Err(incomplete(event, "container")));
         }
         if !self.registry.wants(event) {
-            return Ok(Change {
+            return Going::over(Ok(Change {
                 requested: request.linux_resources.unwrap_or_default(),
                 ..Change::default()
-            });
+            }));
         }
-        Box::pin(self.update_with_plugins(request, options)).await
+        Going::Under(Box::pin(self.update_with_plugins(request, options)))
     }
 
     async fn update_with_plugins(
@@ -79,19 +79,19 @@ impl Core {
         }
     }
 
-    pub(crate) async fn stop(
-        self: &Arc<Self>,
+    pub(crate) fn stop<'a>(
+        self: &'a Arc<Self>,
         request: StopContainerRequest,
-        options: &RequestOptions,
-    ) -> Result<Change, RequestError> {
+        options: &'a RequestOptions,
+    ) -> Going<'a, Change> {
         let event = Event::StopContainer;
         if request.container.is_none() {
-            return Err(incomplete(event, "container"));
+            return Going::over(Err(incomplete(event, "container")));
         }
         if !self.registry.wants(event) {
-            return Ok(Change::default());
+            return Going::over(Ok(Change::default()));
         }
-        Box::pin(self.stop_with_plugins(request, options)).await
+        Going::Under(Box::pin(self.stop_with_plugins(request, options)))
     }
 
     async fn stop_with_plugins(
@@ -132,19 +132,19 @@ impl Core {
         }
     }
 
-    pub(crate) async fn update_pod(
-        self: &Arc<Self>,
+    pub(crate) fn update_pod<'a>(
+        self: &'a Arc<Self>,
         request: UpdatePodSandboxRequest,
-        options: &RequestOptions,
-    ) -> Result<(), RequestError> {
+        options: &'a RequestOptions,
+    ) -> Going<'a, ()> {
         let event = Event::UpdatePodSandbox;
         if request.pod.is_none() {
-            return Err(incomplete(event, "pod"));
+            return Going::over(Err(incomplete(event, "pod")));
         }
         if !self.registry.wants(event) {
-            return Ok(());
+            return Going::over(Ok(()));
         }
-        Box::pin(self.update_pod_with_plugins(request, options)).await
+        Going::Under(Box::pin(self.update_pod_with_plugins(request, options)))
     }
 
     async fn update_pod_with_plugins(

@@ -6,8 +6,8 @@ use longshore_nri_api::{
     Container, CreateContainerRequest, CreateContainerResponse, Event, PluginInstance, event_name,
 };
 
-use super::Passage;
 use super::change::{Encoded, incomplete};
+use super::{Going, Passage};
 use crate::adaptation::RequestOptions;
 use crate::core::Core;
 use crate::error::RequestError;
@@ -28,20 +28,19 @@ pub(super) struct Evidence {
 }
 
 impl Core {
-    pub(crate) async fn create(
-        self: &Arc<Self>,
+    pub(crate) fn create<'a>(
+        self: &'a Arc<Self>,
         request: CreateContainerRequest,
-        options: &RequestOptions,
-    ) -> Result<Creation, RequestError> {
+        options: &'a RequestOptions,
+    ) -> Going<'a, Creation> {
         let event = Event::CreateContainer;
         if request.container.is_none() {
-            return Err(incomplete(event, "container"));
+            return Going::over(Err(incomplete(event, "container")));
         }
         if !self.registry.wants(event) {
-            return Ok(Creation::default());
+            return Going::over(Ok(Creation::default()));
         }
-        // A large future: only those who need it pay for it.
-        Box::pin(self.create_with_plugins(request, options)).await
+        Going::Under(Box::pin(self.create_with_plugins(request, options)))
     }
 
     async fn create_with_plugins(
@@ -95,13 +94,12 @@ impl Core {
                 break;
             }
         }
-        let pod = merge
-            .request()
-            .pod
-            .clone()
-            .filter(|_| !evidence.validators.is_empty());
-        let created = merge.finish();
-        let created = passage.validate(pod, created, evidence).await?;
+        let created = if evidence.validators.is_empty() {
+            merge.finish()
+        } else {
+            let pod = merge.request().pod.clone();
+            Box::pin(passage.validate(pod, merge.finish(), evidence)).await?
+        };
         none_missing(&self.registry.roster())?;
         Ok(created)
     }

@@ -16,9 +16,11 @@ mod late;
 mod notify;
 mod validate;
 
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::Poll;
+use std::task::{Context, Poll};
 
 use longshore_nri_api::{Event, event_name};
 use tokio::time::timeout_at;
@@ -33,6 +35,31 @@ use crate::policy::OnFailure;
 use crate::registry::Roster;
 use crate::runtime::BoxFuture;
 use crate::sync::{Kept, KeptBody};
+
+/// A request of the runtime: over at once when no plugin wants it, else on its way. It starts when
+/// it is first polled.
+pub(crate) enum Going<'a, T> {
+    Over(Option<Result<T, RequestError>>),
+    Under(BoxFuture<'a, Result<T, RequestError>>),
+}
+
+impl<T> Going<'_, T> {
+    fn over(result: Result<T, RequestError>) -> Self {
+        Self::Over(Some(result))
+    }
+}
+
+impl<T: Unpin> Future for Going<'_, T> {
+    type Output = Result<T, RequestError>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        match &mut *self {
+            // Polled after its end, which no caller does.
+            Self::Over(result) => result.take().map_or(Poll::Pending, Poll::Ready),
+            Self::Under(request) => request.as_mut().poll(cx),
+        }
+    }
+}
 
 /// One request of the runtime on its way.
 pub(crate) struct Passage<'a> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use longshore_nri_api::{Container, Event, PodSandbox};
 
-use super::{Passage, join_all};
+use super::{Going, Passage, join_all};
 use crate::adaptation::RequestOptions;
 use crate::core::Core;
 use crate::error::RequestError;
@@ -14,17 +14,19 @@ use crate::runtime::BoxFuture;
 use crate::sync::KeptBody;
 
 impl Core {
-    pub(crate) async fn notify(
-        self: &Arc<Self>,
+    pub(crate) fn notify<'a>(
+        self: &'a Arc<Self>,
         event: Event,
-        pod: &PodSandbox,
-        container: Option<&Container>,
-        options: &RequestOptions,
-    ) -> Result<(), RequestError> {
+        pod: &'a PodSandbox,
+        container: Option<&'a Container>,
+        options: &'a RequestOptions,
+    ) -> Going<'a, ()> {
         if !self.registry.wants(event) {
-            return Ok(());
+            return Going::over(Ok(()));
         }
-        Box::pin(self.notify_plugins(event, pod, container, options)).await
+        Going::Under(Box::pin(
+            self.notify_plugins(event, pod, container, options),
+        ))
     }
 
     async fn notify_plugins(

@@ -27,9 +27,6 @@ impl Passage<'_> {
         created: Creation,
         evidence: Evidence,
     ) -> Result<Creation, RequestError> {
-        if evidence.validators.is_empty() {
-            return Ok(created);
-        }
         let plugins = self
             .consulted(&evidence)
             .iter()

@@ -153,8 +153,11 @@ impl Plugin {
     /// Asks its task to end it; the first cause stays. No more requests reach it.
     pub(crate) fn end(&self, cause: CloseCause) {
         let text = cause.to_string();
+        let has_to_be_told = cause.has_to_be_told();
         self.lock().cause.get_or_insert(cause);
-        if let Link::Remote(client) = &self.link {
+        if let Link::Remote(client) = &self.link
+            && !has_to_be_told
+        {
             client.close(text);
         }
         if let Some(gate) = &self.gate {

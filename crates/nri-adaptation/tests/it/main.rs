@@ -5,9 +5,13 @@
 mod connection;
 mod events;
 mod fake;
+mod hostile;
 mod launch;
+mod launched;
 mod metrics;
 mod order;
+mod points;
+mod raw;
 mod socket;
 mod sync;
 mod validation;
