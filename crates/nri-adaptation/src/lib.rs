@@ -7,6 +7,14 @@
 //! - What the runtime is told to apply, removals first, gives exactly the container that the last
 //!   plugin would have been shown.
 //! - A contribution that is ignored leaves nothing behind.
+//! - From a peer that has not registered nothing but RegisterPlugin is decoded, of at most 64 KiB;
+//!   every answer is measured before it is decoded.
+//! - An event is neither lost nor delivered before Synchronize returned: who is asked, and for whom
+//!   it is kept, is decided under one lock, in which a plugin also becomes active.
+//! - Requests of a pod do not overtake each other, not even one that the caller has given up on.
+//! - No lock is held across an await; every task is tracked, every queue and every wait bounded.
+//! - A plugin is closed for what it does, never for what its caller or another plugin does.
+//! - A container is not created past a validator that was active, or a plugin that is required.
 
 mod adaptation;
 mod builtin;

@@ -5,10 +5,9 @@ use std::time::Duration;
 use longshore_nri_adaptation::{Adaptation, Compat, Limits, OnFailure, RequestError};
 use longshore_nri_api::{
     Container, ContainerUpdate, CreateContainerRequest, CreateContainerResponse, Empty, Event,
-    EventMask, Mount, UpdateContainersRequest, service,
+    Mount, UpdateContainersRequest, service,
 };
-use longshore_ttrpc::{CallError, CloseReason, Code, Status};
-use prost::Message;
+use longshore_ttrpc::{CallError, Code, Status};
 use tokio::io::AsyncWriteExt;
 use tokio::time::Instant;
 
@@ -562,10 +561,4 @@ async fn an_oversized_request_fails_and_the_plugin_stays() {
     assert_eq!(failed.code(), Code::ResourceExhausted);
     assert!(failed.to_string().contains("at most 4194304"), "{failed}");
     assert!(plugin.is_open());
-    assert_eq!(
-        adaptation.plugins()[0].events & EventMask::ALL,
-        adaptation.plugins()[0].events
-    );
-    assert!(matches!(plugin.client.close_reason(), None::<CloseReason>));
-    assert!(registration("10-a").len() < container(0).encode_to_vec().len() * 10);
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use longshore_nri_adaptation::{Compat, PluginState, RequestError};
 use longshore_nri_api::{
-    ConfigureResponse, Container, ContainerEviction, ContainerUpdate, CreateContainerRequest,
+    ConfigureResponse, ContainerEviction, ContainerUpdate, CreateContainerRequest,
     CreateContainerResponse, Empty, Event, LinuxDevice, LinuxResources, SynchronizeResponse,
     UpdateContainerRequest, UpdateContainerResponse, UpdateContainersRequest, service,
 };
@@ -33,6 +33,15 @@ async fn point_01_fifty_silent_connections_do_not_delay_a_good_plugin() {
         raw.closed().await;
     }
     assert_eq!(began.elapsed(), Duration::from_secs(5));
+}
+
+#[tokio::test(start_paused = true)]
+async fn row_259_an_idle_connection_does_not_delay_a_good_plugin() {
+    let adaptation = adaptation().await;
+    let _idle = Raw::attach(&adaptation);
+    let began = Instant::now();
+    let _good = Fake::new("10-good").join(&adaptation).await;
+    assert_eq!(began.elapsed(), Duration::ZERO);
 }
 
 proptest! {
@@ -457,5 +466,4 @@ async fn point_10_plugins_that_know_state_change_alone_get_all_nine_events_by_it
         "its own method is tried once"
     );
     assert_eq!(told[0].pod, Some(pod(0)));
-    drop(Container::default());
 }
