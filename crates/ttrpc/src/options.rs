@@ -29,7 +29,8 @@ pub struct Options {
     /// The most requests of the peer that are handled at once; further ones are answered with
     /// status 8. 1 or more, 64 by default.
     pub requests_in_flight: usize,
-    /// Calls wait while more than this many bytes wait to be written. 8 MiB by default.
+    /// Calls wait while more than this many bytes wait to be written, and nothing is read while
+    /// more than this many bytes of answers do. 8 MiB by default.
     pub queued_bytes: usize,
     /// The largest request that is accepted, in bytes; at most [`crate::MAX_DATA`], which is the
     /// default. Can be changed later: [`crate::Client::set_request_limit`].

@@ -66,6 +66,8 @@ struct State {
     /// Who goes first when both wait.
     turn: Direction,
     queued: usize,
+    /// Bytes of answers whose writing has not begun.
+    unsent_answers: usize,
     blocked_since: Option<Instant>,
     next_stream: u32,
     pending: HashMap<u32, oneshot::Sender<Answer>>,
@@ -81,6 +83,7 @@ impl Shared {
             responses: VecDeque::new(),
             turn: Direction::Response,
             queued: 0,
+            unsent_answers: 0,
             blocked_since: None,
             next_stream: 1,
             pending: HashMap::new(),
@@ -156,7 +159,10 @@ impl Shared {
         state.queued += message.len();
         match direction {
             Direction::Request => state.requests.push_back(message),
-            Direction::Response => state.responses.push_back(message),
+            Direction::Response => {
+                state.unsent_answers += message.len();
+                state.responses.push_back(message);
+            }
         }
         if state.blocked_since.is_some() {
             return;
@@ -177,27 +183,43 @@ impl Shared {
         }
     }
 
-    /// Writes what is queued; ready only when writing failed or stalled.
-    pub(crate) fn poll_flush(&self, cx: &mut Context<'_>) -> Poll<CloseReason> {
+    /// Writes what is queued; ready with the reason when writing failed, and with nothing when
+    /// the trunk no longer stalls at `stalls_at`, or begins to be blocked.
+    pub(crate) fn poll_flush(
+        &self,
+        cx: &mut Context<'_>,
+        stalls_at: Option<Instant>,
+    ) -> Poll<Option<CloseReason>> {
         let mut state = self.lock();
         state.driver = Some(cx.waker().clone());
         let result = state.flush(cx, self.layout);
         let room = state.queued <= self.options.queued_bytes;
+        let changed = self.stall_of(&state) != stalls_at;
         drop(state);
         if room {
             self.drained.notify_waiters();
         }
         match result {
-            Poll::Ready(Err(error)) => Poll::Ready(io_reason("writing", error)),
+            Poll::Ready(Err(error)) => Poll::Ready(Some(io_reason("writing", error))),
+            Poll::Ready(Ok(())) | Poll::Pending if changed => Poll::Ready(None),
             Poll::Ready(Ok(())) | Poll::Pending => Poll::Pending,
         }
     }
 
     /// When the trunk counts as stalled; `None` while nothing is blocked.
     pub(crate) fn stalls_at(&self) -> Option<Instant> {
-        self.lock()
+        self.stall_of(&self.lock())
+    }
+
+    fn stall_of(&self, state: &State) -> Option<Instant> {
+        state
             .blocked_since
             .map(|since| since + self.options.write_stall)
+    }
+
+    /// Whether the peer may ask for more: not while it leaves too many answers unread.
+    pub(crate) fn reads_on(&self) -> bool {
+        self.lock().unsent_answers <= self.options.queued_bytes
     }
 
     /// Returns once no more than the limit of bytes is queued.
@@ -244,6 +266,7 @@ impl Shared {
         state.requests.clear();
         state.responses.clear();
         state.queued = 0;
+        state.unsent_answers = 0;
         state.blocked_since = None;
         let driver = state.driver.take();
         drop(state);
@@ -333,6 +356,9 @@ impl State {
             self.turn.other()
         };
         self.turn = direction.other();
+        if direction == Direction::Response {
+            self.unsent_answers = self.unsent_answers.saturating_sub(message.len());
+        }
         match layout {
             Layout::Client | Layout::Server => {
                 message.advance(mux::HEADER);

@@ -106,6 +106,9 @@ impl Status {
     /// method on this code alone.
     #[must_use]
     pub fn unimplemented(service: &str, method: &str) -> Self {
+        // Names come from the peer, and go back to it: no more of them than a person reads.
+        let cut = |name: &str| name.chars().take(128).collect::<String>();
+        let (service, method) = (cut(service), cut(method));
         Self::new(
             Code::Unimplemented,
             format!("method {method:?} of service {service:?}"),

@@ -86,14 +86,16 @@ impl<S: Service> Inbox<S> {
             tokio::select! {
                 biased;
                 reason = shared.closed() => return reason,
-                reason = poll_fn(|cx| shared.poll_flush(cx)) => return reason,
+                failed = poll_fn(|cx| shared.poll_flush(cx, stalls_at)) => {
+                    if let Some(reason) = failed { return reason }
+                }
                 () = stalled(stalls_at) => {
                     if shared.stalls_at() == stalls_at {
                         return CloseReason::WriteStalled(shared.options.write_stall);
                     }
                 }
                 () = self.server.handled() => {}
-                read = reader.read_buf(&mut buffer) => match read {
+                read = reader.read_buf(&mut buffer), if shared.reads_on() => match read {
                     Ok(0) => return self.end(&buffer),
                     Ok(_) => if let Err(reason) = self.take(&mut buffer) { return reason },
                     Err(error) => return io_reason("reading", error),

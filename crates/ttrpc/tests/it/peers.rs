@@ -7,6 +7,7 @@ use longshore_ttrpc::{CallError, CallOptions, CloseReason, Code, KeyValue, Layou
 use prost::Message;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use crate::raw::{
     Behaviours, REQUEST, RESPONSE, WireRequest, answering, asking, frame, mux_frame, spawn,
@@ -271,6 +272,80 @@ async fn a_peer_that_does_not_read_loses_its_trunk_alone() {
         CloseReason::WriteStalled(_)
     ));
     drop(peer);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_peer_that_stops_reading_an_idle_trunk_loses_it() {
+    let (client, peer, driver) = asking(Options::default());
+    // The driver has nothing to do, and waits.
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let text = "x".repeat(1 << 20);
+    let began = Instant::now();
+    let options = CallOptions::timeout(Duration::from_secs(2));
+    let call = client.call::<String>("s", "m", &text, &options).await;
+    assert!(matches!(call, Err(CallError::Timeout(_))), "{call:?}");
+    let reason = tokio::time::timeout(Duration::from_secs(60), driver).await;
+    let reason = reason.unwrap().unwrap();
+    assert!(matches!(reason, CloseReason::WriteStalled(_)), "{reason}");
+    assert_eq!(began.elapsed(), Duration::from_secs(10));
+    drop(peer);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_peer_that_asks_and_does_not_read_is_not_served_without_end() {
+    let mut options = Options::default();
+    options.queued_bytes = 1 << 20;
+    let (_client, mut peer, driver, service) = answering(options);
+    let echo = WireRequest {
+        payload: vec![0; 100_000],
+        ..wire_request("Echo")
+    };
+    let mut asked = 0;
+    for stream in (1..).step_by(2) {
+        let bytes = frame(stream, REQUEST, &echo.encode_to_vec());
+        let sent = tokio::time::timeout(Duration::from_secs(1), peer.0.write_all(&bytes)).await;
+        if sent.is_err() {
+            break;
+        }
+        asked += 1;
+        assert!(asked < 100, "10 MB were answered, and nobody read them");
+    }
+    assert!(asked >= 10, "{asked}");
+    let reason = driver.await.unwrap();
+    assert!(matches!(reason, CloseReason::WriteStalled(_)), "{reason}");
+    assert_eq!(service.running.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_peer_that_reads_late_gets_every_answer() {
+    let mut options = Options::default();
+    options.queued_bytes = 1 << 16;
+    let (_client, peer, _driver, _) = answering(options);
+    let (mut reader, mut writer) = tokio::io::split(peer.0);
+    let count = 50_u32;
+    let echo = WireRequest {
+        payload: vec![7; 20_000],
+        ..wire_request("Echo")
+    };
+    let asks = async {
+        for n in 0..count {
+            let bytes = frame(2 * n + 1, REQUEST, &echo.encode_to_vec());
+            writer.write_all(&bytes).await.unwrap();
+        }
+    };
+    let reads = async {
+        tokio::time::sleep(Duration::from_secs(9)).await;
+        let mut total = 0;
+        for _ in 0..count {
+            let length = reader.read_u32().await.unwrap() as usize;
+            let mut rest = vec![0; 6 + length];
+            reader.read_exact(&mut rest).await.unwrap();
+            total += length;
+        }
+        total
+    };
+    let (total, ()) = tokio::join!(reads, asks);
+    assert!(total > 50 * 20_000, "{total}");
 }
 
 #[tokio::test(start_paused = true)]
