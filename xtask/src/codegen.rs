@@ -151,6 +151,13 @@ fn leftovers(dir: &Path, wanted: &BTreeMap<String, Vec<u8>>, check: bool) -> Res
     Ok(found)
 }
 
+/// Fields that made each container of a list 4 KiB large, and are mostly empty.
+const LARGE: [&str; 3] = [
+    ".mesos.v1.agent.Response.GetContainers.Container.resource_statistics",
+    ".mesos.v1.ResourceStatistics.perf",
+    ".mesos.v1.ResourceStatistics.net_snmp_statistics",
+];
+
 fn generate(root: &Path, target: &Target) -> Result<BTreeMap<String, Vec<u8>>> {
     let include = root.join("proto");
     let set = protox::compile(target.protos, [&include])?;
@@ -166,6 +173,9 @@ fn generate(root: &Path, target: &Target) -> Result<BTreeMap<String, Vec<u8>>> {
     let out = tempdir(root)?;
     let mut config = prost_build::Config::new();
     config.out_dir(&out).btree_map(["."]).include_file("mod.rs");
+    for field in LARGE {
+        config.boxed(field);
+    }
     if !target.comments {
         config.disable_comments(["."]);
     }

@@ -71,7 +71,7 @@ impl ContainerDaemon {
             runs: 0,
             last_exit: None,
         });
-        let driver = Driver::new(options, runtime, hooks, publish);
+        let driver = Box::new(Driver::new(options, runtime, hooks, publish));
         let task = tokio::spawn(driver.run(inbox));
         Self {
             control: DaemonControl { commands, status },

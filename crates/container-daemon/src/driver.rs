@@ -69,7 +69,8 @@ impl<R: ContainerRuntime, H: Hooks> Driver<R, H> {
 
     /// The loop. Ends when nobody can send a command any more; normally it is aborted, which is
     /// safe at every await, since nothing is half-done that the next daemon would not find.
-    pub(crate) async fn run(mut self, mut inbox: mpsc::Receiver<Box<Command>>) {
+    /// Boxed, since a future holds what is moved into it more than once.
+    pub(crate) async fn run(mut self: Box<Self>, mut inbox: mpsc::Receiver<Box<Command>>) {
         loop {
             let timer = self.earliest();
             tokio::select! {

@@ -4,8 +4,12 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
 use std::io::{self, Read};
+use std::os::fd::AsFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 #[cfg(test)]
 mod tests;
@@ -18,6 +22,12 @@ const TREE_MAX: usize = 4_096;
 
 /// Raw facts about this machine. Called on blocking threads.
 pub trait HostView: Send + Sync + 'static {
+    /// Whether the mount points may be others than at the last call of this. Must be cheap and never block; by
+    /// default nobody knows, so they may.
+    fn mounts_may_have_changed(&self) -> bool {
+        true
+    }
+
     /// All mount points of our mount namespace.
     ///
     /// # Errors
@@ -37,20 +47,37 @@ pub trait HostView: Send + Sync + 'static {
     fn listeners(&self, pid: u32) -> Vec<(u64, String)>;
 }
 
-/// The mount points below any of `roots`, and the roots themselves where they are mounts that
-/// somebody else made. (A mount root that was made a shared mount of itself is no volume.)
-pub(crate) fn mounts_below(all: &[PathBuf], roots: &[PathBuf]) -> Vec<PathBuf> {
-    let below = |mount: &PathBuf| {
-        roots
+/// The mount points of one moment.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Mounts {
+    /// In the order of their components, in which those below a directory follow it.
+    sorted: Vec<PathBuf>,
+}
+
+impl Mounts {
+    pub(crate) fn new(mut points: Vec<PathBuf>) -> Self {
+        points.sort_unstable();
+        points.dedup();
+        Self { sorted: points }
+    }
+
+    /// Those below any of `roots`, but not the roots themselves. (A mount root that was made a shared
+    /// mount of itself is no volume.)
+    pub(crate) fn below(&self, roots: &[PathBuf]) -> Vec<PathBuf> {
+        let mut found: Vec<PathBuf> = roots
             .iter()
-            .any(|root| mount != root && mount.starts_with(root))
-    };
-    all.iter()
-        .filter(|mount| below(mount))
-        .cloned()
-        .collect::<BTreeSet<_>>()
-        .into_iter()
-        .collect()
+            .flat_map(|root| {
+                let after = self.sorted.partition_point(|mount| mount <= root);
+                self.sorted[after..]
+                    .iter()
+                    .take_while(move |mount| mount.starts_with(root))
+            })
+            .cloned()
+            .collect();
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
 }
 
 /// A process of the tree of `root` that holds `/dev/fuse`.
@@ -102,13 +129,18 @@ pub(crate) fn launch_hash(host: &dyn HostView, root: u32) -> Option<String> {
 #[derive(Clone, Debug)]
 pub struct ProcHost {
     proc: PathBuf,
+    /// `self/mountinfo`, which the kernel marks when it has changed since it was last polled (proc(5)).
+    watched: Arc<Mutex<Option<fs::File>>>,
 }
 
 impl ProcHost {
     /// `proc` is `/proc`, or a directory that looks like it.
     #[must_use]
     pub fn new(proc: PathBuf) -> Self {
-        Self { proc }
+        Self {
+            proc,
+            watched: Arc::default(),
+        }
     }
 
     fn read(&self, name: impl AsRef<Path>) -> io::Result<Vec<u8>> {
@@ -136,6 +168,23 @@ impl ProcHost {
 }
 
 impl HostView for ProcHost {
+    fn mounts_may_have_changed(&self) -> bool {
+        let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(file) = watched.as_ref() else {
+            *watched = fs::File::open(self.proc.join("self/mountinfo")).ok();
+            return true;
+        };
+        let mut polled = [PollFd::new(file.as_fd(), PollFlags::POLLPRI)];
+        let marks = PollFlags::POLLPRI | PollFlags::POLLERR;
+        let unmarked = poll(&mut polled, PollTimeout::ZERO).is_ok()
+            && polled[0]
+                .revents()
+                .is_some_and(|events| !events.intersects(marks));
+        // The kernel's own has no length, and any other is never marked.
+        let kernels = file.metadata().is_ok_and(|meta| meta.len() == 0);
+        !(unmarked && kernels)
+    }
+
     fn mount_points(&self) -> io::Result<Vec<PathBuf>> {
         let bytes = self.read("self/mountinfo")?;
         Ok(parse_mountinfo(&bytes))

@@ -46,6 +46,7 @@ mod socket_dir;
 mod startup;
 mod status;
 mod table;
+mod turns;
 mod unit;
 mod unmanaged;
 mod wants;

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use longshore_container_daemon::{DaemonControl, Failure};
-use longshore_csi_probe::{Links, LivenessEvent, LivenessPolicy, LivenessWatch, Probed, watch};
+use longshore_csi_probe::{Links, LivenessEvent, LivenessPolicy, LivenessWatch, watch};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::task::AbortOnDropHandle;
 
@@ -20,7 +20,7 @@ use crate::board::PluginBoard;
 use crate::config::OnUnhealthy;
 use crate::plan::Planned;
 use crate::shared::Shared;
-use crate::unit::UnitCore;
+use crate::unit::{Found, UnitCore};
 
 /// What is to be done about a container that does not answer. Pure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,29 +39,37 @@ pub(crate) fn remedy(policy: OnUnhealthy, fuse_holder: Option<u32>) -> Remedy {
     }
 }
 
-/// Watches a container that was found ready; `None` when its liveness probe is off.
-pub(crate) fn spawn(core: &Arc<UnitCore>, probed: &Probed) -> Option<AbortOnDropHandle<()>> {
-    let policy = core.liveness?;
+/// Watches a container that was found ready: finds out its pid, and probes it again and again where that is
+/// wanted. `None` when it is being taken down.
+pub(crate) fn spawn(core: &Arc<UnitCore>, found: Found) -> Option<AbortOnDropHandle<()>> {
     // Nothing here keeps the unit alive: the unit owns the task.
-    let watcher = Watcher {
-        shared: Arc::clone(&core.shared),
-        board: Arc::clone(&core.board),
-        index: core.index,
-        planned: Arc::clone(&core.planned),
-        control: core.control()?.clone(),
-        grace: core.grace,
-        on_unhealthy: core.on_unhealthy,
-        policy,
-    };
-    let endpoint = probed.endpoint.clone();
-    let probes = watch(
-        endpoint,
-        probed.version,
-        policy,
-        Links::Refuse,
-        probed.socket,
-    );
-    Some(AbortOnDropHandle::new(tokio::spawn(watcher.run(probes))))
+    let (shared, board) = (Arc::clone(&core.shared), Arc::clone(&core.board));
+    let (index, planned) = (core.index, Arc::clone(&core.planned));
+    let control = core.control()?.clone();
+    let (grace, on_unhealthy) = (core.grace, core.on_unhealthy);
+    let probing = core.liveness.map(|policy| {
+        let watcher = Box::new(Watcher {
+            shared: Arc::clone(&shared),
+            board: Arc::clone(&board),
+            index,
+            planned: Arc::clone(&planned),
+            control,
+            grace,
+            on_unhealthy,
+            policy,
+        });
+        let (endpoint, version) = (found.endpoint, found.version);
+        let probes = watch(endpoint, version, policy, Links::Refuse, found.socket);
+        Box::pin(watcher.run(probes))
+    });
+    Some(AbortOnDropHandle::new(tokio::spawn(async move {
+        let pid = Box::pin(shared.pid(&planned.id)).await;
+        board.pid(&planned.id, pid);
+        drop((shared, board, planned));
+        if let Some(probing) = probing {
+            probing.await;
+        }
+    })))
 }
 
 struct Watcher {
@@ -76,7 +84,7 @@ struct Watcher {
 }
 
 impl Watcher {
-    async fn run(self, mut probes: LivenessWatch) {
+    async fn run(self: Box<Self>, mut probes: LivenessWatch) {
         let mut unhealthy: Option<(String, Instant)> = None;
         loop {
             let again = unhealthy.as_ref().map(|(_, at)| *at);

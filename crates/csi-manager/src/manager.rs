@@ -89,21 +89,25 @@ impl CsiManager {
                 stop: CancellationToken::new(),
             }),
         };
+        let shared = &manager.inner.shared;
+        let weak = Arc::downgrade(&manager.inner);
+        let (added, all_added) = oneshot::channel();
+        manager.run(Box::pin(recover(
+            weak,
+            Arc::clone(shared),
+            Arc::clone(&manager.inner.plugins),
+            all_added,
+        )));
         for plan in plans.into_values() {
             manager.add(plan, None);
         }
-        let shared = &manager.inner.shared;
+        // Recovery has just been spawned; without it there is no runtime any more.
+        let _ = added.send(());
         let (pids, mounts, saves) = (Arc::clone(shared), Arc::clone(shared), Arc::clone(shared));
         let plugins = Arc::clone(&manager.inner.plugins);
         manager.run(async move { pids.serve_pids().await });
         manager.run(async move { mounts.serve_mounts().await });
         manager.run(async move { keep_saving(&saves, &plugins).await });
-        let weak = Arc::downgrade(&manager.inner);
-        manager.run(Box::pin(recover(
-            weak,
-            Arc::clone(shared),
-            Arc::clone(&manager.inner.plugins),
-        )));
         Ok(manager)
     }
 
@@ -122,12 +126,12 @@ impl CsiManager {
         let wants = Arc::new(Wants::new(shared.eager));
         let (commands, inbox) = mpsc::channel(COMMANDS);
         let (tell, told) = oneshot::channel();
-        let task = PluginTask::new(
+        let task = Box::new(PluginTask::new(
             Arc::clone(shared),
             Arc::clone(&board),
             Arc::clone(&wants),
             Arc::clone(&plan),
-        );
+        ));
         let name = plan.name().to_owned();
         let made = {
             let mut table = self.inner.plugins.lock();

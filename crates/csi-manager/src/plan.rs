@@ -19,6 +19,7 @@ use crate::error::ManagerError;
 use crate::host::shown;
 use crate::launch::{LaunchHash, Surroundings, launch_request};
 use crate::record::ContainerRecord;
+use crate::shared::in_parts;
 
 mod check;
 #[cfg(test)]
@@ -370,8 +371,8 @@ pub(crate) fn plan_all(
     let mut plans: BTreeMap<String, Arc<Plan>> = BTreeMap::new();
     let mut plugins: BTreeMap<(String, String), String> = BTreeMap::new();
     let mut containers: BTreeMap<ContainerId, String> = BTreeMap::new();
-    for config in configs {
-        let plan = Arc::new(Plan::new(config, places)?);
+    for plan in in_parts(configs, |config| Plan::new(config, places)) {
+        let plan = Arc::new(plan?);
         let name = plan.name().to_owned();
         let (plugin_type, plugin_name) = (plan.ty.to_string(), plan.plugin_name.to_string());
         let key = (plugin_type.clone(), plugin_name.clone());

@@ -102,8 +102,9 @@ impl PluginTask {
     }
 
     /// Ends when the plugin was removed.
+    /// Boxed: a future holds what is moved into it more than once.
     pub(crate) async fn run(
-        mut self,
+        mut self: Box<Self>,
         found: oneshot::Receiver<Findings>,
         mut commands: mpsc::Receiver<Box<Command>>,
     ) {
@@ -348,13 +349,19 @@ fn answer<T>(done: oneshot::Sender<T>, value: T) {
 
 /// The containers of a plan, asking for the agent's id where it matters.
 pub(crate) async fn planned(shared: &Shared, plan: &Arc<Plan>) -> Vec<Planned> {
+    let agent_id = agent_id(shared, plan).await;
+    plan.planned(&shared.places, agent_id.as_ref())
+}
+
+/// The agent's id, asked for until there is an answer; `None` where it does not matter.
+pub(crate) async fn agent_id(shared: &Shared, plan: &Plan) -> Option<Arc<str>> {
     let mut failures = 0_u32;
-    let agent_id = loop {
+    loop {
         if !plan.needs_agent_id() {
-            break None;
+            return None;
         }
         match shared.agent_id().await {
-            Ok(id) => break Some(id),
+            Ok(id) => return Some(id),
             Err(error) => {
                 tracing::warn!(%error, "the agent's id is needed");
                 failures = failures.saturating_add(1);
@@ -362,8 +369,7 @@ pub(crate) async fn planned(shared: &Shared, plan: &Arc<Plan>) -> Vec<Planned> {
                     .await;
             }
         }
-    };
-    plan.planned(&shared.places, agent_id.as_ref())
+    }
 }
 
 /// Where a plugin's history is; the name is the operator's and may be anything.

@@ -25,8 +25,10 @@ pub(crate) struct ContainerRecord {
     pub(crate) plugin_name: String,
     pub(crate) container_id: String,
     /// The encoded `mesos.v1.CSIPluginContainerInfo`.
+    #[serde(with = "bytes")]
     pub(crate) info: Vec<u8>,
     /// The encoded `mesos.v1.agent.Call.LaunchContainer`, which the hash is of.
+    #[serde(with = "bytes")]
     pub(crate) request: Vec<u8>,
     pub(crate) hash: LaunchHash,
     pub(crate) socket: String,
@@ -46,6 +48,38 @@ impl Record for ContainerRecord {
 
     fn decode(_: u16, body: &[u8]) -> Result<Self, CodecError> {
         bincode_decode(body)
+    }
+}
+
+/// Bytes as bytes, not as a list of numbers: the same on disk, and read at once.
+mod bytes {
+    use serde::de::{Deserializer, Error, Visitor};
+    use serde::ser::Serializer;
+
+    pub(super) fn serialize<S: Serializer>(bytes: &[u8], to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_bytes(bytes)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<u8>, D::Error> {
+        from.deserialize_byte_buf(Bytes)
+    }
+
+    struct Bytes;
+
+    impl Visitor<'_> for Bytes {
+        type Value = Vec<u8>;
+
+        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("bytes")
+        }
+
+        fn visit_bytes<E: Error>(self, bytes: &[u8]) -> Result<Vec<u8>, E> {
+            Ok(bytes.to_vec())
+        }
+
+        fn visit_byte_buf<E: Error>(self, bytes: Vec<u8>) -> Result<Vec<u8>, E> {
+            Ok(bytes)
+        }
     }
 }
 

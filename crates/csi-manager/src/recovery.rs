@@ -18,13 +18,13 @@ use longshore_mesos_api::v1::agent::response::get_containers::Container;
 use longshore_paths::{ContainerId, PluginName, PluginType};
 use tokio::time::sleep;
 
-use crate::host::{launch_hash, mounts_below};
+use crate::host::{Mounts, launch_hash};
 use crate::plan::{Plan, Planned};
 use crate::plugin::planned;
 use crate::record::ContainerRecord;
 use crate::recover::{Facts, Held, Listed, Verdict, decide};
 use crate::retire::Retired;
-use crate::shared::{Shared, blocking, line, pid_of};
+use crate::shared::{Shared, blocking, in_parts, line, pid_of};
 use crate::status::{Stray, Waiting};
 
 /// How long until a plugin whose directory cannot be listed is looked at again.
@@ -52,16 +52,20 @@ pub(crate) enum Findings {
 pub(crate) struct Finding {
     pub(crate) id: ContainerId,
     pub(crate) verdict: Verdict,
+    /// Of one that is to be stopped later: it goes on as its record says.
     pub(crate) record: Option<Box<ContainerRecord>>,
-    pub(crate) retired: Retired,
+    /// How it is stopped or cleaned; `None` when it is neither.
+    pub(crate) retired: Option<Box<Retired>>,
 }
 
-/// A container directory on disk.
+/// A container directory on disk. Most records say what is wanted today, so that their hash is all
+/// that matters; the others are read again.
 #[derive(Debug)]
 pub(crate) struct OnDisk {
     id: ContainerId,
     held: Held,
-    record: Option<Box<ContainerRecord>>,
+    /// From its record: whose its socket's directory is, and its grace.
+    told: Option<(u32, Duration)>,
 }
 
 /// A plugin's directory on disk.
@@ -141,6 +145,7 @@ pub(crate) fn read_disk(shared: &Shared) -> Disk {
                 continue;
             }
         };
+        let mut plugins = Vec::with_capacity(names.len());
         for name_dir in names {
             let (Some(ty), Some(name)) = (text(&type_dir), text(&name_dir)) else {
                 disk.strays.push(stray(
@@ -150,14 +155,19 @@ pub(crate) fn read_disk(shared: &Shared) -> Disk {
                 continue;
             };
             match (PluginType::new(ty), PluginName::new(name)) {
-                (Ok(ty), Ok(name)) => {
-                    let plugin = read_plugin(shared, &ty, &name, &mut disk.strays);
-                    disk.plugins.push(plugin);
-                }
+                (Ok(ty), Ok(name)) => plugins.push((ty, name)),
                 (Err(error), _) | (_, Err(error)) => {
                     disk.strays.push(stray(&name_dir, line(&error)));
                 }
             }
+        }
+        let read = in_parts(plugins, |(ty, name)| {
+            let mut strays = Vec::new();
+            (read_plugin(shared, &ty, &name, &mut strays), strays)
+        });
+        for (plugin, strays) in read {
+            disk.plugins.push(plugin);
+            disk.strays.extend(strays);
         }
     }
     disk
@@ -176,9 +186,13 @@ pub(crate) fn read_plugin(
         Ok(paths) => {
             let mut found = Vec::with_capacity(paths.len());
             for path in paths {
-                match csi.parse_container(&path) {
-                    Ok((_, _, id)) => found.push(read_container(shared, ty, name, id)),
-                    Err(error) => strays.push(stray(&path, line(&error))),
+                match text(&path).map(str::parse) {
+                    Some(Ok(id)) => found.push(read_container(shared, ty, name, id)),
+                    _ => strays.extend(
+                        csi.parse_container(&path)
+                            .err()
+                            .map(|error| stray(&path, line(&error))),
+                    ),
                 }
             }
             Ok(found)
@@ -197,7 +211,7 @@ pub(crate) fn read_plugin(
 
 fn read_container(shared: &Shared, ty: &PluginType, name: &PluginName, id: ContainerId) -> OnDisk {
     let path = shared.places.state.csi().container_info(ty, name, &id);
-    let (held, record) = match shared.writer.read::<ContainerRecord>(&path) {
+    let (held, told) = match shared.writer.read::<ContainerRecord>(&path) {
         Ok(Loaded::Missing) => (Held::Missing, None),
         Ok(Loaded::Empty) => (Held::Empty, None),
         Ok(Loaded::Record(record)) => {
@@ -206,7 +220,8 @@ fn read_container(shared: &Shared, ty: &PluginType, name: &PluginName, id: Conta
                 && record.plugin_name == name.as_str()
                 && record.container_id == id.to_string();
             if own {
-                (Held::Hash(record.hash), Some(Box::new(record)))
+                let grace = Duration::from_millis(record.grace_ms);
+                (Held::Hash(record.hash), Some((record.uid, grace)))
             } else {
                 set_aside(&path, "a record of another container");
                 (Held::Damaged, None)
@@ -221,7 +236,21 @@ fn read_container(shared: &Shared, ty: &PluginType, name: &PluginName, id: Conta
             (Held::Damaged, None)
         }
     };
-    OnDisk { id, held, record }
+    OnDisk { id, held, told }
+}
+
+/// The record of a container that was found to have one.
+fn read_again(
+    shared: &Shared,
+    plugin: &PluginOnDisk,
+    on_disk: &OnDisk,
+) -> Option<Box<ContainerRecord>> {
+    let csi = shared.places.state.csi();
+    let path = csi.container_info(&plugin.ty, &plugin.name, &on_disk.id);
+    match (on_disk.held, shared.writer.read::<ContainerRecord>(&path)) {
+        (Held::Hash(_), Ok(Loaded::Record(record))) => Some(Box::new(record)),
+        _ => None,
+    }
 }
 
 /// Never deleted, and out of the way of the next record.
@@ -254,21 +283,29 @@ pub(crate) fn judge(
         Some(Some(_)) => Listed::Running,
     };
     let wanted = |id: &ContainerId| planned.iter().find(|planned| planned.id == *id);
-    let finding = |id: &ContainerId, facts: Facts, record: Option<&ContainerRecord>| Finding {
-        id: id.clone(),
-        verdict: decide(&facts),
-        record: record.cloned().map(Box::new),
-        retired: Retired {
+    let finding = |id: &ContainerId, facts: Facts, on_disk: Option<&OnDisk>| {
+        let verdict = decide(&facts);
+        let stays = matches!(verdict, Verdict::Keep | Verdict::Adopt | Verdict::Stray(_));
+        let told = on_disk.and_then(|on_disk| on_disk.told);
+        let retired = || Retired {
             id: id.clone(),
             ty: plugin.ty.clone(),
             name: plugin.name.clone(),
-            user: record.map(|record| record.uid.to_string()),
-            grace: record.map_or(GRACE, |record| Duration::from_millis(record.grace_ms)),
+            user: told.map(|(uid, _)| uid.to_string()),
+            grace: told.map_or(GRACE, |(_, grace)| grace),
             running: false,
             ending: false,
-        },
+        };
+        Finding {
+            id: id.clone(),
+            verdict,
+            record: on_disk
+                .filter(|_| matches!(verdict, Verdict::StopLater(_)))
+                .and_then(|on_disk| read_again(shared, plugin, on_disk)),
+            retired: (!stays).then(|| Box::new(retired())),
+        }
     };
-    let mut found = Vec::new();
+    let mut found = Vec::with_capacity(containers.len());
     for on_disk in containers {
         let facts = Facts {
             listed: listed(&on_disk.id),
@@ -277,7 +314,7 @@ pub(crate) fn judge(
             environment: None,
             mounted,
         };
-        found.push(finding(&on_disk.id, facts, on_disk.record.as_deref()));
+        found.push(finding(&on_disk.id, facts, Some(on_disk)));
     }
     for planned in &planned {
         let known = containers.iter().any(|on_disk| on_disk.id == planned.id);
@@ -325,10 +362,10 @@ pub(crate) async fn look(shared: &Arc<Shared>, plan: &Arc<Plan>) -> Findings {
 pub(crate) fn is_mounted(
     shared: &Shared,
     plan: &Plan,
-    mounts: Result<&Vec<PathBuf>, &Failure>,
+    mounts: Result<&Arc<Mounts>, &Failure>,
 ) -> bool {
     match mounts {
-        Ok(mounts) => !mounts_below(mounts, &plan.mount_roots(&shared.places)).is_empty(),
+        Ok(mounts) => !mounts.below(&plan.mount_roots(&shared.places)).is_empty(),
         Err(_) => true,
     }
 }
@@ -349,7 +386,7 @@ pub(crate) fn left_over(
     shared: &Shared,
     left: Vec<PluginOnDisk>,
     running: &Running,
-    mounts: Result<&Vec<PathBuf>, &Failure>,
+    mounts: Result<&Arc<Mounts>, &Failure>,
     strays: &mut Vec<Stray>,
 ) -> Vec<(Arc<Plan>, Findings)> {
     let mut plans = Vec::new();
@@ -366,7 +403,7 @@ pub(crate) fn left_over(
         };
         let records: Vec<ContainerRecord> = containers
             .iter()
-            .filter_map(|on_disk| on_disk.record.as_deref().cloned())
+            .filter_map(|on_disk| read_again(shared, &plugin, on_disk).map(|record| *record))
             .collect();
         if records.is_empty() {
             let runs = containers

@@ -1,7 +1,8 @@
 //! What all plugins share: places, the agent, the host, and two small services: pids and mounts.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::panic::resume_unwind;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,13 +12,14 @@ use longshore_checkpoint::Writer;
 use longshore_container_daemon::Failure;
 use longshore_mesos_api::v1::agent::response::get_containers::Container;
 use longshore_paths::ContainerId;
-use tokio::sync::{Notify, OnceCell, watch};
+use tokio::sync::{Notify, OnceCell, SemaphorePermit, watch};
 use tokio::time::{sleep, timeout};
 
 use crate::board::StatusBoard;
-use crate::host::{HostView, fuse_holder};
+use crate::host::{HostView, Mounts, fuse_holder};
 use crate::options::{LogReader, ManagerOptions};
 use crate::plan::Places;
+use crate::turns::Turns;
 
 /// How many stderr lines are kept of a failure.
 const STDERR_LINES: usize = 10;
@@ -30,6 +32,17 @@ const PID_GATHER: Duration = Duration::from_millis(20);
 
 /// How often the mount table is read while there are plugins.
 const MOUNTS_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How many containers that listen already are probed and described at once: the connections of a
+/// thousand that are taken over together would be a lot of memory, and no quicker.
+const PROBES_AT_ONCE: usize = 32;
+
+/// File-system work at once. Each has a thread of the runtime's, which stays for a while.
+static FILES: Turns = Turns::new(16);
+
+/// Threads for work on many plugins, and how many plugins a thread is worth.
+const PARTS_MAX: usize = 4;
+const PART_MIN: usize = 64;
 
 /// A pid by container id.
 pub(crate) type Pids = BTreeMap<String, u32>;
@@ -44,9 +57,10 @@ pub(crate) struct Shared {
     logs: Option<Arc<dyn LogReader>>,
     configured_agent_id: Option<Arc<str>>,
     agent_id: OnceCell<Arc<str>>,
+    probes: Turns,
     list: Notify,
     pids: watch::Sender<Arc<Pids>>,
-    pub(crate) mounts: watch::Sender<Arc<Vec<PathBuf>>>,
+    pub(crate) mounts: watch::Sender<Arc<Mounts>>,
 }
 
 impl std::fmt::Debug for Shared {
@@ -69,6 +83,7 @@ impl Shared {
             logs: options.logs,
             configured_agent_id: options.agent_id.map(Arc::from),
             agent_id: OnceCell::new(),
+            probes: Turns::new(PROBES_AT_ONCE),
             list: Notify::new(),
             pids: watch::Sender::new(Arc::default()),
             mounts: watch::Sender::new(Arc::default()),
@@ -97,6 +112,15 @@ impl Shared {
             }
         };
         self.agent_id.get_or_try_init(ask).await.cloned()
+    }
+
+    /// A turn at probing what listens on `socket`; `None` for one that has just been started and does not
+    /// listen yet, and for one that has waited too long.
+    pub(crate) async fn turn(&self, socket: &Path) -> Option<SemaphorePermit<'_>> {
+        if std::fs::symlink_metadata(socket).is_err() {
+            return None;
+        }
+        self.probes.take().await
     }
 
     /// The standalone containers whose id is one of ours.
@@ -159,34 +183,38 @@ impl Shared {
 
     /// Reads the mount table again and again, and tells when it changed.
     pub(crate) async fn serve_mounts(&self) {
+        let mut stale = true;
         loop {
             let host = Arc::clone(&self.host);
-            if let Ok(Ok(found)) = blocking(move || host.mount_points()).await {
-                self.saw_mounts(&found);
+            stale |= host.mounts_may_have_changed();
+            if stale && let Ok(Ok(found)) = blocking(move || host.mount_points()).await {
+                self.saw_mounts(found);
+                stale = false;
             }
             sleep(MOUNTS_INTERVAL).await;
         }
     }
 
-    fn saw_mounts(&self, found: &[PathBuf]) {
+    fn saw_mounts(&self, found: Vec<PathBuf>) -> Arc<Mounts> {
+        let found = Arc::new(Mounts::new(found));
         self.mounts.send_if_modified(|known| {
-            let changed = **known != found;
+            let changed = *known != found;
             if changed {
-                *known = Arc::new(found.to_vec());
+                *known = Arc::clone(&found);
             }
             changed
         });
+        found
     }
 
     /// The mount points, as they are now. Everybody hears of it, so that whoever is kept by a
     /// mount seen here is told when it is gone.
-    pub(crate) async fn mount_points(&self) -> Result<Vec<PathBuf>, Failure> {
+    pub(crate) async fn mount_points(&self) -> Result<Arc<Mounts>, Failure> {
         let host = Arc::clone(&self.host);
         let found = blocking(move || host.mount_points()).await?;
         let found =
             found.map_err(|error| Failure::new(format!("cannot read the mount table: {error}")))?;
-        self.saw_mounts(&found);
-        Ok(found)
+        Ok(self.saw_mounts(found))
     }
 
     /// The last stderr lines of a container, where its sandbox is known.
@@ -217,11 +245,57 @@ pub(crate) fn pid_of(container: &Container) -> Option<u32> {
 pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Failure> {
+    let turn = FILES.take().await;
     let done = tokio::task::spawn_blocking(work).await;
+    drop(turn);
     done.map_err(|error| Failure::new(format!("the work was cut off: {error}")))
+}
+
+/// Does the same to every item, in their order, on as many threads as it is worth. Blocks.
+pub(crate) fn in_parts<T: Send, R: Send>(
+    mut items: Vec<T>,
+    work: impl Fn(T) -> R + Sync,
+) -> Vec<R> {
+    let threads = std::thread::available_parallelism()
+        .map_or(1, usize::from)
+        .min(PARTS_MAX)
+        .min(items.len() / PART_MIN);
+    if threads < 2 {
+        return items.into_iter().map(work).collect();
+    }
+    let length = items.len().div_ceil(threads);
+    let mut parts = Vec::with_capacity(threads);
+    while !items.is_empty() {
+        let rest = items.split_off(length.min(items.len()));
+        parts.push(std::mem::replace(&mut items, rest));
+    }
+    let work = &work;
+    std::thread::scope(|scope| {
+        let one =
+            |part: Vec<T>| scope.spawn(move || part.into_iter().map(work).collect::<Vec<R>>());
+        let running: Vec<_> = parts.into_iter().map(one).collect();
+        running
+            .into_iter()
+            .flat_map(|part| part.join().unwrap_or_else(|panic| resume_unwind(panic)))
+            .collect()
+    })
 }
 
 /// An error with its causes, in one line.
 pub(crate) fn line(error: &dyn std::error::Error) -> String {
     Failure::from_error(error).message
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_keep_their_order() {
+        for count in [0, 1, PART_MIN * 2 - 1, PART_MIN * 2, PART_MIN * 9 + 5] {
+            let items: Vec<usize> = (0..count).collect();
+            let doubled: Vec<usize> = (0..count).map(|item| item * 2).collect();
+            assert_eq!(in_parts(items, |item| item * 2), doubled);
+        }
+    }
 }

@@ -5,22 +5,43 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use longshore_checkpoint::{AnyRecord, Durability};
+use tokio::sync::oneshot;
 use tokio::time::sleep;
 
 use crate::manager::{CsiManager, Inner};
 use crate::plan::Plan;
-use crate::plugin::{Command, history_path, planned};
+use crate::plugin::{Command, agent_id, history_path};
 use crate::recovery::{self, Findings};
-use crate::shared::{Shared, blocking};
+use crate::shared::{Shared, blocking, in_parts};
 use crate::status::Stray;
 use crate::table::Plugins;
 
 /// How long transitions are gathered before they are written.
 const SAVE_GATHER: Duration = Duration::from_millis(200);
 
-/// Recovery of everything, once.
-pub(crate) async fn recover(inner: Weak<Inner>, shared: Arc<Shared>, plugins: Arc<Plugins>) {
-    let running = Box::pin(recovery::running(&shared)).await;
+/// Recovery of everything, once. `all_added`: every plugin has its handle.
+pub(crate) async fn recover(
+    inner: Weak<Inner>,
+    shared: Arc<Shared>,
+    plugins: Arc<Plugins>,
+    all_added: oneshot::Receiver<()>,
+) {
+    // The disk needs no agent; nobody else writes below this root.
+    let this = Arc::clone(&shared);
+    let (running, disk) = tokio::join!(
+        Box::pin(recovery::running(&shared)),
+        blocking(move || recovery::read_disk(&this))
+    );
+    let disk = match disk {
+        Ok(disk) => disk,
+        Err(failure) => {
+            tracing::error!(failure.message, "recovery");
+            return;
+        }
+    };
+    if all_added.await.is_err() {
+        return;
+    }
     let plans: Vec<Arc<Plan>> = {
         let table = plugins.lock();
         table
@@ -30,18 +51,19 @@ pub(crate) async fn recover(inner: Weak<Inner>, shared: Arc<Shared>, plugins: Ar
             .map(|h| Arc::clone(&h.plan))
             .collect()
     };
-    let mut all_planned = BTreeMap::new();
-    for plan in &plans {
-        let planned = Box::pin(planned(&shared, plan)).await;
-        all_planned.insert(
-            (plan.ty.to_string(), plan.plugin_name.to_string()),
-            (Arc::clone(plan), planned),
-        );
-    }
+    let agent_id = match plans.iter().find(|plan| plan.needs_agent_id()) {
+        Some(plan) => Box::pin(agent_id(&shared, plan)).await,
+        None => None,
+    };
     let mounts = shared.mount_points().await;
     let this = Arc::clone(&shared);
     let judged = blocking(move || {
-        let disk = recovery::read_disk(&this);
+        let all_planned = in_parts(plans, |plan| {
+            let planned = plan.planned(&this.places, agent_id.as_ref());
+            let key = (plan.ty.to_string(), plan.plugin_name.to_string());
+            (key, (plan, planned))
+        });
+        let mut all_planned: BTreeMap<_, _> = all_planned.into_iter().collect();
         let mut strays = disk.strays;
         let mut found: Vec<(Arc<Plan>, Findings)> = Vec::new();
         let mut left = Vec::new();

@@ -15,11 +15,13 @@ use longshore_checkpoint::{Durability, create_dir_all, sweep_temps};
 use longshore_container_daemon::{
     ContainerDaemon, DaemonControl, DaemonOptions, DaemonStatus, Failure, Hooks, Phase,
 };
-use longshore_csi_probe::{Endpoint, Links, ProbeError, ProbeOptions, Probed, probe};
+use longshore_csi_probe::{
+    ApiVersion, Endpoint, Links, ProbeError, ProbeOptions, Probed, SocketId, probe,
+};
 use longshore_mesos_api::v1::ContainerId as MesosId;
 use longshore_mesos_api::v1::agent::call::LaunchContainer;
 use longshore_paths::{PluginName, PluginType};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::board::PluginBoard;
@@ -31,6 +33,7 @@ use crate::probing::Rpc;
 use crate::shared::{Shared, blocking, line};
 use crate::socket_dir::{Owner, SocketDir};
 use crate::status::ReadyEndpoint;
+use crate::turns::TURN;
 
 /// How long a plugin may take to say what it is.
 const DESCRIBE_DEADLINE: Duration = Duration::from_secs(10);
@@ -67,6 +70,14 @@ pub(crate) struct UnitCore {
     /// It ran before we did.
     attached: AtomicBool,
     watching: Mutex<Option<AbortOnDropHandle<()>>>,
+}
+
+/// What a liveness probe begins with.
+#[derive(Debug)]
+pub(crate) struct Found {
+    pub(crate) endpoint: Endpoint,
+    pub(crate) version: ApiVersion,
+    pub(crate) socket: Option<SocketId>,
 }
 
 impl Unit {
@@ -309,27 +320,9 @@ impl UnitCore {
         }
         failure
     }
-}
 
-impl Hooks for UnitCore {
-    async fn pre_launch(&self, _: LaunchContainer) -> Result<LaunchContainer, Failure> {
-        self.attached.store(false, Ordering::Relaxed);
-        match self.me() {
-            Some(this) => {
-                blocking(move || {
-                    this.shared.begins(&this.planned.id);
-                    this.prepare()
-                })
-                .await?
-            }
-            None => Err(Failure::new("the plugin is being taken down")),
-        }
-    }
-
-    async fn post_start(&self) -> Result<(), Failure> {
-        if let Some(this) = self.me() {
-            blocking(move || this.check_socket_dir()).await??;
-        }
+    /// Waits until it answers, hands the endpoint out and asks what it is. The connection does not outlive this.
+    async fn find(&self) -> Result<Found, Failure> {
         let probed = match Box::pin(self.probe()).await {
             Ok(probed) => probed,
             Err(error) => {
@@ -359,9 +352,48 @@ impl Hooks for UnitCore {
         if !known && let Err(failure) = Box::pin(self.describe(&probed)).await {
             return Err(Box::pin(self.diagnose(failure, false)).await);
         }
-        let pid = Box::pin(self.shared.pid(&self.planned.id)).await;
-        self.board.pid(&self.planned.id, pid);
-        self.watch(self.me().and_then(|core| liveness::spawn(&core, &probed)));
+        Ok(Found {
+            endpoint: probed.endpoint,
+            version: probed.version,
+            socket: probed.socket,
+        })
+    }
+}
+
+impl Hooks for UnitCore {
+    async fn pre_launch(&self, _: LaunchContainer) -> Result<LaunchContainer, Failure> {
+        self.attached.store(false, Ordering::Relaxed);
+        match self.me() {
+            Some(this) => {
+                blocking(move || {
+                    this.shared.begins(&this.planned.id);
+                    this.prepare()
+                })
+                .await?
+            }
+            None => Err(Failure::new("the plugin is being taken down")),
+        }
+    }
+
+    async fn post_start(&self) -> Result<(), Failure> {
+        if let Some(this) = self.me() {
+            blocking(move || this.check_socket_dir()).await??;
+        }
+        let turn = self.shared.turn(&self.socket()).await;
+        let mut finding = Box::pin(self.find());
+        let found = match turn {
+            None => finding.await,
+            Some(turn) => match timeout(TURN, &mut finding).await {
+                Ok(found) => found,
+                // It is slow: the others go on without it.
+                Err(_) => {
+                    drop(turn);
+                    finding.await
+                }
+            },
+        }?;
+        // It runs from here on: what else is nice to know must not be waited for.
+        self.watch(self.me().and_then(|core| liveness::spawn(&core, found)));
         Ok(())
     }
 

@@ -28,6 +28,9 @@ use crate::{Config, Sources, SupervisorError};
 /// How often an agent elsewhere is asked whether it is there.
 const AGENT_INTERVAL: Duration = Duration::from_secs(10);
 
+/// Nothing has changed for so long: it is quiet.
+const QUIET: Duration = Duration::from_secs(10);
+
 /// How long the end may take; the containers live on in any case.
 const STOP_DEADLINE: Duration = Duration::from_secs(10);
 
@@ -111,6 +114,7 @@ pub async fn run(
         hangup,
     };
     spawn(&tasks, &stop, reloader.run());
+    spawn(&tasks, &stop, stay_small(manager.clone()));
     if agent.is_none() {
         spawn(&tasks, &stop, watch_agent(client, board));
     }
@@ -215,6 +219,22 @@ fn agent_options(
         options
     });
     options
+}
+
+/// Gives memory back whenever things have become quiet: after the start, and after every change.
+async fn stay_small(manager: CsiManager) {
+    let mut status = manager.status();
+    loop {
+        while let Ok(changed) = tokio::time::timeout(QUIET, status.changed()).await {
+            if changed.is_err() {
+                return;
+            }
+        }
+        let given = tokio::task::spawn_blocking(longshore_agent::give_back_memory).await;
+        if given.is_err() || status.changed().await.is_err() {
+            return;
+        }
+    }
 }
 
 /// Notes since when an agent elsewhere has been silent; the manager has its own retries.

@@ -252,11 +252,15 @@ impl Shared {
         };
         self.finish(deferred);
         if let Some(cgroups) = cgroups {
-            // At once, since the agent may end next; most often that is all.
-            cgroup::remove(&cgroups);
-            if cgroups.container.iter().any(|dir| dir.exists()) {
-                self.spawn(|_| remove_cgroups(cgroups));
-            }
+            let shared = Arc::clone(self);
+            // At once, since the agent may end next, and not on this thread: it can take milliseconds, and
+            // somebody waits for the end. Most often that is all.
+            self.tasks.spawn_blocking(move || {
+                cgroup::remove(&cgroups);
+                if cgroups.container.iter().any(|dir| dir.exists()) {
+                    shared.spawn(|_| remove_cgroups(cgroups));
+                }
+            });
         }
     }
 }

@@ -219,7 +219,7 @@ fn entry(view: &ContainerView, now: SystemTime) -> get_containers::Container {
             executor_pid,
             ..Default::default()
         }),
-        resource_statistics: Some(v1::ResourceStatistics {
+        resource_statistics: Some(Box::new(v1::ResourceStatistics {
             timestamp: now
                 .duration_since(UNIX_EPOCH)
                 .map_or(0.0, |since| since.as_secs_f64()),
@@ -228,7 +228,7 @@ fn entry(view: &ContainerView, now: SystemTime) -> get_containers::Container {
             mem_soft_limit_bytes: view.mem_bytes,
             mem_limit_bytes: view.mem_limit_bytes.or(view.mem_bytes),
             ..Default::default()
-        }),
+        })),
         ..Default::default()
     }
 }

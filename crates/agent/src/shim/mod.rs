@@ -36,7 +36,6 @@ use crate::{cgroup, dirs};
 
 mod child;
 mod logs;
-mod memory;
 pub(crate) mod mounts;
 mod supervise;
 pub(crate) mod sys;
@@ -56,24 +55,29 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
         return ExitCode::from(2);
     };
     sys::close_inherited();
-    let Ok(mut report) = take_streams() else {
+    let Ok(report) = take_streams() else {
         let _nobody_reads = writeln!(io::stderr(), "the shim is started by the agent alone");
         return ExitCode::from(2);
     };
+    let mut report = Some(report);
     match start(&PathBuf::from(dir), &mut report) {
-        Ok(supervision) => {
-            drop(report);
-            supervision.run()
-        }
+        Ok(supervision) => supervision.run(),
         Err(failure) => {
             let (word, text) = match &failure {
                 Failure::Refused(text) => ("bad", text),
                 Failure::Failed(text) => ("failed", text),
             };
             let text: String = text.chars().take(MAX_REPORT / 8).collect();
-            let _agent_is_gone = write!(report, "{word} {text}");
+            tell(&mut report, &format!("{word} {text}"));
             ExitCode::FAILURE
         }
+    }
+}
+
+/// Reports once and ends the report, to whose end the agent reads.
+fn tell(report: &mut Option<File>, text: &str) {
+    if let Some(mut report) = report.take() {
+        let _agent_is_gone = report.write_all(text.as_bytes());
     }
 }
 
@@ -106,7 +110,7 @@ fn take_streams() -> io::Result<File> {
     Ok(report.into())
 }
 
-fn start(dir: &Path, report: &mut File) -> Result<Supervision, Failure> {
+fn start(dir: &Path, report: &mut Option<File>) -> Result<Supervision, Failure> {
     nix::unistd::setsid().map_err(failed("make a session"))?;
     nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(0o022));
     std::env::set_current_dir("/").map_err(failed("leave the current directory"))?;
@@ -182,7 +186,7 @@ fn start(dir: &Path, report: &mut File) -> Result<Supervision, Failure> {
             return Err(failure);
         }
     };
-    let _agent_is_gone = write!(report, "ok {} {}", init.pid, init.start);
+    tell(report, &format!("ok {} {}", init.pid, init.start));
     // Without the shims' cgroup the shim stays in the daemon's: worse, but no reason to fail.
     let (slow, quick): (Vec<_>, Vec<_>) = record
         .spec

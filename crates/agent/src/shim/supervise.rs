@@ -15,9 +15,9 @@ use nix::sys::signalfd::SignalFd;
 
 use super::logs::LogFile;
 use super::sys::{self, Reaped};
-use super::{child, memory, not_blocking, read_text, tree};
-use crate::cgroup;
+use super::{child, not_blocking, read_text, tree};
 use crate::record::{self, Cgroups, ExitRecord, MemoryWatch, Reason};
+use crate::{cgroup, memory};
 
 /// As much as a pipe holds by default is read at a time, in pieces of this size.
 const PIECE: usize = 16 * 1024;

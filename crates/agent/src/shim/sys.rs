@@ -199,7 +199,7 @@ pub(crate) fn close_inherited() {
 }
 
 /// Lets go of the pages of a private file mapping that is read-only and has not been written to.
-pub(super) fn release_pages(start: usize, length: usize) {
+pub(crate) fn release_pages(start: usize, length: usize) {
     // SAFETY: such a page holds what its file holds, and the kernel reads it again when it is touched:
     // nothing that can be observed changes.
     unsafe {
@@ -208,6 +208,15 @@ pub(super) fn release_pages(start: usize, length: usize) {
             length,
             libc::MADV_DONTNEED,
         );
+    }
+}
+
+/// Gives free memory of the heap back, where the C library keeps it otherwise.
+pub(crate) fn trim_heap() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: has no preconditions and takes the allocator's own locks.
+    unsafe {
+        libc::malloc_trim(0);
     }
 }
 

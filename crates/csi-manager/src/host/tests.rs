@@ -31,12 +31,38 @@ fn sees_mount_points_below_a_root_and_only_there() {
     let all = host.mount_points().unwrap();
     assert!(all.contains(&PathBuf::from("/proc")), "{all:?}");
     let of = |paths: &[&str]| paths.iter().map(PathBuf::from).collect::<Vec<_>>();
-    let all = of(&["/", "/m", "/m/v1/target", "/m2/x", "/m/v1/target", "/t/a"]);
-    assert_eq!(
-        mounts_below(&all, &of(&["/m", "/t"])),
-        of(&["/m/v1/target", "/t/a"])
-    );
-    assert!(mounts_below(&all, &of(&["/none"])).is_empty());
+    let all = [
+        "/",
+        "/m2/x",
+        "/m",
+        "/m-a/b",
+        "/m/v1/target",
+        "/m/v1/target",
+        "/t/a",
+    ];
+    let all = Mounts::new(of(&all));
+    for (roots, below) in [
+        (&["/m", "/t"][..], &["/m/v1/target", "/t/a"][..]),
+        (&["/m/", "/m//v1"], &["/m/v1/target"]),
+        (&["/m-a"], &["/m-a/b"]),
+        (&["/none"], &[]),
+        (&[], &[]),
+    ] {
+        assert_eq!(all.below(&of(roots)), of(below), "{roots:?}");
+    }
+}
+
+#[test]
+fn mount_points_that_have_not_changed_need_not_be_read() {
+    let (host, _) = this();
+    assert!(host.mounts_may_have_changed(), "nobody has looked yet");
+    // Others may be mounting at the same time, but not all the time.
+    assert!((0..10_000).any(|_| !host.mounts_may_have_changed()));
+    let fake = tempfile::tempdir().unwrap();
+    std::fs::create_dir(fake.path().join("self")).unwrap();
+    std::fs::write(fake.path().join("self/mountinfo"), "1 2").unwrap();
+    let host = ProcHost::new(fake.path().to_owned());
+    assert!((0..10).all(|_| host.mounts_may_have_changed()));
 }
 
 #[test]

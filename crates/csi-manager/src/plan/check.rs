@@ -85,7 +85,7 @@ pub(super) fn drafts(
         plugin: config.name.clone(),
         source: Box::new(source),
     };
-    let mut drafts: Vec<Draft> = Vec::new();
+    let mut drafts: Vec<Draft> = Vec::with_capacity(config.info.containers.len());
     for (entry, container) in config.info.containers.iter().enumerate() {
         let services = services_of(container).map_err(|number| ManagerError::UnknownService {
             plugin: config.name.clone(),

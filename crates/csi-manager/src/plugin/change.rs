@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::{Pending, PluginTask, Slot, planned};
-use crate::host::{mounts_below, shown};
+use crate::host::{Mounts, shown};
 use crate::plan::{Plan, Planned};
 use crate::retire::{Retired, retire};
 use crate::status::PluginState;
@@ -135,12 +135,13 @@ impl PluginTask {
             .mount_points()
             .await
             .map_err(|failure| failure.message)?;
-        Ok(mounts_below(&all, &roots))
+        Ok(all.below(&roots))
     }
 
-    pub(super) fn see_mounts(&self, mounts: &watch::Receiver<Arc<Vec<PathBuf>>>) {
+    pub(super) fn see_mounts(&self, mounts: &watch::Receiver<Arc<Mounts>>) {
         let roots = self.plan.mount_roots(&self.shared.places);
-        self.board.mounts(mounts_below(&mounts.borrow(), &roots));
+        let found = mounts.borrow().below(&roots);
+        self.board.mounts(found);
     }
 }
 

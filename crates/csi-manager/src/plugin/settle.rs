@@ -64,7 +64,7 @@ impl PluginTask {
             id,
             verdict,
             record,
-            mut retired,
+            retired,
         } = finding;
         let slot = self.slots.iter().position(|slot| slot.planned.id == id);
         tracing::info!(plugin = self.plan.name(), container = %id, ?verdict, "recovery");
@@ -84,15 +84,20 @@ impl PluginTask {
                 }
             }
             Verdict::Stop(_) | Verdict::AwaitEnd | Verdict::CleanFiles => {
+                let Some(mut retired) = retired else {
+                    return false;
+                };
                 retired.running = matches!(verdict, Verdict::Stop(_));
                 retired.ending = verdict == Verdict::AwaitEnd;
                 if retired.user.is_none() {
                     retired.user = slot.and_then(|slot| self.slots[slot].planned.user());
                 }
-                jobs.spawn(Box::pin(retire(Arc::clone(&self.shared), retired)));
+                jobs.spawn(Box::pin(retire(Arc::clone(&self.shared), *retired)));
             }
             Verdict::StopLater(why) => {
-                self.keep(slot, record, retired, why);
+                if let Some(retired) = retired {
+                    self.keep(slot, record, *retired, why);
+                }
                 return true;
             }
             Verdict::Stray(_) => {}

@@ -22,11 +22,12 @@ async fn launches_probes_and_hands_out_the_endpoint() {
     assert!(std::path::Path::new(socket).exists());
     assert_eq!(ready(&manager, "a", Service::Controller).await, endpoint);
     let status = plugin_is(&manager, "a", "ready", |plugin| {
-        plugin.state == PluginState::Ready && plugin.details.is_some()
+        // The pid comes last, and nothing waits for it.
+        let known = plugin.containers.iter().all(|one| one.pid.is_some());
+        plugin.state == PluginState::Ready && plugin.details.is_some() && known
     });
     let status = status.await;
     assert_eq!(status.details.as_ref().unwrap().name, "fake.csi.longshore");
-    assert!(status.containers[0].pid.is_some());
     assert_eq!(status.metrics.rpcs_pending, 0);
     assert_eq!(
         status.metrics.rpcs_finished, 2,

@@ -391,9 +391,9 @@ pub mod response {
             pub container_status: ::core::option::Option<
                 super::super::super::ContainerStatus,
             >,
-            #[prost(message, optional, tag = "6")]
+            #[prost(message, optional, boxed, tag = "6")]
             pub resource_statistics: ::core::option::Option<
-                super::super::super::ResourceStatistics,
+                ::prost::alloc::boxed::Box<super::super::super::ResourceStatistics>,
             >,
         }
     }

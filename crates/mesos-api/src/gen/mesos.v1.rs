@@ -1058,8 +1058,8 @@ pub struct ResourceStatistics {
     pub mem_anon_bytes: ::core::option::Option<u64>,
     #[prost(uint64, optional, tag = "12")]
     pub mem_mapped_file_bytes: ::core::option::Option<u64>,
-    #[prost(message, optional, tag = "13")]
-    pub perf: ::core::option::Option<PerfStatistics>,
+    #[prost(message, optional, boxed, tag = "13")]
+    pub perf: ::core::option::Option<::prost::alloc::boxed::Box<PerfStatistics>>,
     #[prost(uint64, optional, tag = "14")]
     pub net_rx_packets: ::core::option::Option<u64>,
     #[prost(uint64, optional, tag = "15")]
@@ -1118,8 +1118,10 @@ pub struct ResourceStatistics {
     pub mem_swap_bytes: ::core::option::Option<u64>,
     #[prost(uint64, optional, tag = "41")]
     pub mem_unevictable_bytes: ::core::option::Option<u64>,
-    #[prost(message, optional, tag = "42")]
-    pub net_snmp_statistics: ::core::option::Option<SnmpStatistics>,
+    #[prost(message, optional, boxed, tag = "42")]
+    pub net_snmp_statistics: ::core::option::Option<
+        ::prost::alloc::boxed::Box<SnmpStatistics>,
+    >,
     #[prost(message, repeated, tag = "43")]
     pub disk_statistics: ::prost::alloc::vec::Vec<DiskStatistics>,
     #[prost(message, optional, tag = "44")]

@@ -42,11 +42,11 @@ fn sixty_four_bit_integers_are_numbers_and_bytes_are_base64() {
         get_containers: Some(response::GetContainers {
             containers: vec![response::get_containers::Container {
                 container_id: id("c"),
-                resource_statistics: Some(v1::ResourceStatistics {
+                resource_statistics: Some(Box::new(v1::ResourceStatistics {
                     timestamp: 1.5,
                     mem_limit_bytes: Some(33_554_432),
                     ..v1::ResourceStatistics::default()
-                }),
+                })),
                 ..Default::default()
             }],
         }),

@@ -3,11 +3,14 @@
 use std::env;
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use longshore_backoff::RestartPolicy;
 use longshore_bench::{Failure, Node, Report, Row, Samples, Unit, monotonic, shim};
-use longshore_csi_manager::{CsiManager, EndpointState, ManagerOptions, PluginConfig};
+use longshore_csi_manager::{
+    CsiManager, EndpointState, ManagerOptions, ManagerStatus, PluginConfig, PluginState,
+};
 use longshore_mesos_api::v1::csi_plugin_container_info::Service as MesosService;
 use longshore_mesos_api::v1::environment::Variable;
 use longshore_mesos_api::v1::{CommandInfo, CsiPluginContainerInfo, CsiPluginInfo, Environment};
@@ -47,7 +50,14 @@ pub(crate) async fn measure(report: &mut Report) -> Result<(), Failure> {
     let mut start = Samples::with_capacity(rounds);
     let mut spawn = Samples::with_capacity(rounds);
     let mut probe = Samples::with_capacity(rounds);
+    let mut status = manager.status();
     for _ in 0..rounds {
+        // Its endpoint is handed out a moment earlier; only what has run can fail for the first time.
+        let runs = |status: &Arc<ManagerStatus>| {
+            let plugin = status.plugins.get("bench");
+            plugin.is_some_and(|plugin| plugin.state == PluginState::Ready)
+        };
+        timeout(PATIENCE, status.wait_for(runs)).await??;
         let (pid, _) = plugin::stamped(&stamp)?;
         let before = endpoint.borrow_and_update().generation;
         let begin = monotonic()?;

@@ -10,6 +10,7 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use longshore_agent::give_back_memory;
 use longshore_agent_client::{AgentClient, Show};
 use longshore_bench::{Failure, Node, Report, Row, Samples, Unit, client, socket};
 use longshore_checkpoint::{CodecError, Loaded, Record, read};
@@ -126,6 +127,8 @@ async fn recover_in(root: &Path, mode: &str) -> Result<(), Failure> {
         client.clone(),
     );
     options.eager = mode != "lazy";
+    // As a daemon does when nothing has changed for a while: what counts is what stays.
+    give_back_memory();
     let before = proc::resident(std::process::id())?;
     let begin = Instant::now();
     let manager = CsiManager::spawn(options, plugins)?;
@@ -144,6 +147,7 @@ async fn recover_in(root: &Path, mode: &str) -> Result<(), Failure> {
         // Until each has been probed again.
         tokio::time::sleep(LIVENESS * 2).await;
     }
+    give_back_memory();
     let kibibytes = (proc::resident(std::process::id())? - before) / f64::from(PLUGINS);
     if mode == "end" {
         manager.stop_all().await;

@@ -1,19 +1,40 @@
-//! Staying small: a shim lives for months and does nothing, whatever program it is a part of.
+//! Staying small: a shim and a daemon live for months and mostly do nothing, whatever program they are a
+//! part of.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 
-use super::sys;
+use crate::shim::sys;
+
+/// Gives the kernel back what the start, or a change, needed and idling does not: the pages of this
+/// program's own file, which come back when they are touched, and memory that is free (with glibc; other
+/// C libraries do so by themselves). A few milliseconds; for a daemon that has become quiet.
+///
+/// Other files are left alone: while another thread loads a library, what looks like a clean page may be
+/// written to in the next moment.
+pub fn give_back_memory() {
+    if let Ok(program) = std::fs::read_link("/proc/self/exe") {
+        // A program that was replaced by a newer one is mapped all the same.
+        let program = program.to_string_lossy();
+        let program = program.strip_suffix(" (deleted)").unwrap_or(&program);
+        release(|path| path == program);
+    }
+    sys::trim_heap();
+}
 
 /// Lets go of the program's and the libraries' pages that its start has touched. They are in files
-/// and come back when they are needed; what has been written to stays.
-pub(super) fn release_clean_pages() {
+/// and come back when they are needed; what has been written to stays. For a program with one thread.
+pub(crate) fn release_clean_pages() {
+    release(|_| true);
+}
+
+fn release(of_interest: impl Fn(&str) -> bool) {
     let Ok(table) = File::open("/proc/self/smaps") else {
         return;
     };
     let lines = BufReader::new(table).lines().map_while(Result::ok);
     // Collected first: reading on must not meet what has just been released.
-    let ranges: Vec<_> = clean_mappings(lines).collect();
+    let ranges: Vec<_> = clean_mappings(lines, of_interest).collect();
     for (start, end) in ranges {
         sys::release_pages(start, end - start);
     }
@@ -21,14 +42,17 @@ pub(super) fn release_clean_pages() {
 
 /// The address ranges of smaps (proc(5)) that map a file, cannot be written to, and hold no page that
 /// differs from it (relocated tables are read-only, too, but not clean).
-fn clean_mappings(lines: impl Iterator<Item = String>) -> impl Iterator<Item = (usize, usize)> {
+fn clean_mappings(
+    lines: impl Iterator<Item = String>,
+    of_interest: impl Fn(&str) -> bool,
+) -> impl Iterator<Item = (usize, usize)> {
     let mut mapping = None;
     lines.filter_map(move |line| {
         if let Some(kib) = line.strip_prefix("Anonymous:") {
             let range = mapping.take()?;
             return (kib.trim() == "0 kB").then_some(range);
         }
-        if let Some(range) = file_mapping(&line) {
+        if let Some(range) = file_mapping(&line, &of_interest) {
             mapping = range;
         }
         None
@@ -36,7 +60,7 @@ fn clean_mappings(lines: impl Iterator<Item = String>) -> impl Iterator<Item = (
 }
 
 /// The range of a header line, if it is one: `None` inside when it is not of interest.
-fn file_mapping(line: &str) -> Option<Option<(usize, usize)>> {
+fn file_mapping(line: &str, wanted: impl Fn(&str) -> bool) -> Option<Option<(usize, usize)>> {
     let mut fields = line.split_ascii_whitespace();
     let (start, end) = fields.next()?.split_once('-')?;
     let start = usize::from_str_radix(start, 16).ok()?;
@@ -47,6 +71,7 @@ fn file_mapping(line: &str) -> Option<Option<(usize, usize)>> {
         && permissions.as_bytes().get(1) == Some(&b'-')
         && permissions.ends_with('p')
         && path.starts_with('/')
+        && wanted(path)
         && start < end;
     Some(of_interest.then_some((start, end)))
 }
@@ -54,6 +79,14 @@ fn file_mapping(line: &str) -> Option<Option<(usize, usize)>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_given_back_is_read_again_when_it_is_touched() {
+        static TOLD: &str = "still here";
+        give_back_memory();
+        assert_eq!(TOLD.to_owned(), "still here");
+        assert_eq!(format!("{:?}", std::env::current_exe().is_ok()), "true");
+    }
 
     #[test]
     fn only_clean_file_pages_that_nobody_writes_to_are_released() {
@@ -75,7 +108,10 @@ Anonymous:             0 kB
 a000-b000 r--p 00000000 fe:00 14     /lib/libc.so (deleted)
 Anonymous:             0 kB
 ";
-        let ranges: Vec<_> = clean_mappings(smaps.lines().map(str::to_owned)).collect();
-        assert_eq!(ranges, [(0x1000, 0x2000), (0xa000, 0xb000)]);
+        let ranges = |wanted: fn(&str) -> bool| -> Vec<(usize, usize)> {
+            clean_mappings(smaps.lines().map(str::to_owned), wanted).collect()
+        };
+        assert_eq!(ranges(|_| true), [(0x1000, 0x2000), (0xa000, 0xb000)]);
+        assert_eq!(ranges(|path| path == "/bin/shim"), [(0x1000, 0x2000)]);
     }
 }
