@@ -27,8 +27,8 @@ const EXIT_PAUSE_MS: u16 = 100;
 /// Looks for a kill after the kernel has told of too little memory, and the pause between them.
 const OOM_LOOKS: u32 = 200;
 const OOM_PAUSE_MS: u16 = 10;
-/// When a container has proved not to be a short one.
-const SETTLE_AFTER_MS: u16 = 50;
+/// When a container has proved not to be a short one. While it is moved its shim sees nothing of it.
+const SETTLE_AFTER_MS: u16 = 1000;
 
 /// A container that runs, seen from its shim.
 #[derive(Debug)]
