@@ -15,7 +15,8 @@ use crate::runtime::{BoxFuture, NodeState};
 /// that its index gives it, under the same timeouts and policies.
 ///
 /// Every method has a default that does nothing. Futures are dropped when the plugin's request
-/// timeout passes; a panic fails the request like an error.
+/// timeout passes; a panic fails the request like an error. A method must not make a request to
+/// the adaptation and wait for it: that one would wait for this plugin's turn.
 ///
 /// ```
 /// use longshore_nri_adaptation::BuiltinPlugin;

@@ -27,22 +27,25 @@ pub const MAX_PAYLOAD: usize = frame::MAX_DATA + frame::HEADER;
 /// The most payload of the first frame of a message, in bytes.
 pub(crate) const FIRST: usize = 4096;
 
-/// Takes the next whole frame off `buffer`; `None` when more bytes are needed, for which room is
-/// made.
+/// Takes the next whole frame of at most `max` bytes off `buffer`; `None` when more bytes are
+/// needed, for which room is made.
 ///
 /// # Errors
 /// [`CloseReason::FrameTooLarge`], before anything is allocated for the frame.
-pub(crate) fn next_frame(buffer: &mut BytesMut) -> Result<Option<(u32, Bytes)>, CloseReason> {
+pub(crate) fn next_frame(
+    buffer: &mut BytesMut,
+    max: usize,
+) -> Result<Option<(u32, Bytes)>, CloseReason> {
     if buffer.len() < HEADER {
         return Ok(None);
     }
     let mut header = &buffer[..HEADER];
     let (connection, length) = (header.get_u32(), header.get_u32() as usize);
-    if length > MAX_PAYLOAD {
+    if length > max {
         return Err(CloseReason::FrameTooLarge {
             connection,
             length,
-            max: MAX_PAYLOAD,
+            max,
         });
     }
     if buffer.len() < HEADER + length {
@@ -93,7 +96,7 @@ mod tests {
         frames(1, message(length)).for_each(|chunk| wire.extend_from_slice(&chunk));
         let mut lengths = Vec::new();
         let mut payload = BytesMut::new();
-        while let Some((connection, frame)) = next_frame(&mut wire).unwrap() {
+        while let Some((connection, frame)) = next_frame(&mut wire, MAX_PAYLOAD).unwrap() {
             assert_eq!(connection, 1);
             lengths.push(frame.len());
             payload.extend_from_slice(&frame);
@@ -119,7 +122,7 @@ mod tests {
     #[test]
     fn a_frame_over_the_limit_is_refused_before_it_is_allocated() {
         let mut buffer = BytesMut::from(&header(2, MAX_PAYLOAD + 1)[..]);
-        let refused = next_frame(&mut buffer);
+        let refused = next_frame(&mut buffer, MAX_PAYLOAD);
         let expected = MAX_PAYLOAD + 1;
         assert!(
             matches!(refused, Err(CloseReason::FrameTooLarge { connection: 2, length, .. }) if length == expected)
@@ -130,14 +133,17 @@ mod tests {
     #[test]
     fn an_empty_frame_is_a_frame() {
         let mut buffer = BytesMut::from(&header(1, 0)[..]);
-        assert_eq!(next_frame(&mut buffer).unwrap(), Some((1, Bytes::new())));
+        assert_eq!(
+            next_frame(&mut buffer, MAX_PAYLOAD).unwrap(),
+            Some((1, Bytes::new()))
+        );
     }
 
     proptest! {
         #[test]
         fn no_bytes_make_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
             let mut buffer = BytesMut::from(bytes.as_slice());
-            while let Ok(Some((_, payload))) = next_frame(&mut buffer) {
+            while let Ok(Some((_, payload))) = next_frame(&mut buffer, MAX_PAYLOAD) {
                 prop_assert!(payload.len() <= bytes.len());
             }
         }

@@ -33,7 +33,9 @@ pub struct Options {
     /// more than this many bytes of answers do. 8 MiB by default.
     pub queued_bytes: usize,
     /// The largest request that is accepted, in bytes; at most [`crate::MAX_DATA`], which is the
-    /// default. Can be changed later: [`crate::Client::set_request_limit`].
+    /// default. Can be changed later: [`crate::Client::set_request_limit`]. While it is lower, a
+    /// frame of the multiplexer may hold four times as much (at least 64 KiB), and a larger one
+    /// closes the trunk.
     pub request_limit: usize,
     /// The trunk is closed when the peer has read nothing for this long although there is
     /// something to write. 10 s by default.

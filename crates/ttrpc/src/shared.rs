@@ -34,6 +34,11 @@ use crate::options::{Layout, Options};
 /// Bytes before the data of a message that is being encoded: room for both headers.
 pub(crate) const SPARE: usize = mux::HEADER + frame::HEADER;
 
+/// How much larger than a request a frame may be, so that one which is somewhat too large is
+/// answered rather than the end of the trunk; and the least that a frame may hold, in bytes.
+const FRAME_TO_REQUEST: usize = 4;
+const FRAME_MIN: usize = 64 << 10;
+
 type Writer = Pin<Box<dyn AsyncWrite + Send>>;
 type Answer = Result<Bytes, CallError>;
 
@@ -99,6 +104,15 @@ impl Shared {
             closed: watch::Sender::new(None),
             dropped_frames: AtomicU64::new(0),
         })
+    }
+
+    /// The most payload of one frame: where requests are limited, frames are, so that no more is
+    /// stored for a peer than it may send.
+    pub(crate) fn frame_limit(&self) -> usize {
+        match self.request_limit.load(Ordering::Relaxed) {
+            frame::MAX_DATA.. => mux::MAX_PAYLOAD,
+            limit => (limit * FRAME_TO_REQUEST).clamp(FRAME_MIN, mux::MAX_PAYLOAD),
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

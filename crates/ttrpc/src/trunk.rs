@@ -120,7 +120,9 @@ impl<S: Service> Inbox<S> {
             Layout::Client => self.answers(buffer.split().freeze()),
             Layout::Server => self.requests(buffer.split().freeze()),
             Layout::Mux { client, server } => {
-                while let Some((connection, payload)) = mux::next_frame(buffer)? {
+                while let Some((connection, payload)) =
+                    mux::next_frame(buffer, self.shared.frame_limit())?
+                {
                     if connection == client {
                         self.answers(payload);
                     } else if connection == server {

@@ -140,17 +140,24 @@ impl Session {
             self.phase = Phase::Closed;
             return Err(CloseCause::Events(unknown));
         }
-        self.phase = Phase::Configured;
+        self.advance(Phase::Configured);
         let events = asked.known() & allowed;
         Ok(Subscription { events, unknown })
     }
 
     pub(crate) fn synchronizing(&mut self) {
-        self.phase = Phase::Synchronizing;
+        self.advance(Phase::Synchronizing);
     }
 
     pub(crate) fn active(&mut self) {
-        self.phase = Phase::Active;
+        self.advance(Phase::Active);
+    }
+
+    /// What is closed stays closed.
+    fn advance(&mut self, to: Phase) {
+        if self.phase != Phase::Closed {
+            self.phase = to;
+        }
     }
 
     pub(crate) fn close(&mut self) {
@@ -259,7 +266,9 @@ mod tests {
             let refusal = session.register("10", "a", || Ok(())).unwrap_err();
             assert_eq!(refusal.status.code, Code::AlreadyExists);
             assert!(matches!(refusal.close, Some(CloseCause::OutOfOrder { .. })));
-            assert!(session.update().is_err(), "it is closed");
+            session.synchronizing();
+            session.active();
+            assert!(session.update().is_err(), "it is closed and stays so");
         }
     }
 

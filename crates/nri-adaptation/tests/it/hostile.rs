@@ -55,6 +55,17 @@ async fn frames_over_the_limit_close_the_connection_before_anything_is_stored() 
 }
 
 #[tokio::test]
+async fn of_an_unregistered_peer_no_large_frame_is_stored() {
+    let (adaptation, good, closed) = guarded().await;
+    let mut raw = Raw::attach(&adaptation);
+    raw.send(&[&2_u32.to_be_bytes()[..], &(1_u32 << 20).to_be_bytes()].concat())
+        .await;
+    raw.closed().await;
+    assert!(closed.reasons()[0].1.contains("at most 262144 are allowed"));
+    untouched(&adaptation, &good).await;
+}
+
+#[tokio::test]
 async fn a_half_frame_ends_the_connection() {
     let (adaptation, good, closed) = guarded().await;
     let mut raw = Raw::attach(&adaptation);

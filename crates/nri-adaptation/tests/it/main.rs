@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
+mod adjust;
 mod connection;
 mod events;
 mod fake;

@@ -108,7 +108,8 @@ fn written(bytes: &[u8]) -> (Vec<Inbound>, Vec<Inbound>) {
     let mut buffer = BytesMut::from(bytes);
     let (mut asked, mut answered) = (Vec::new(), Vec::new());
     let (mut asking, mut answering) = (FrameDecoder::default(), FrameDecoder::default());
-    while let Some((connection, payload)) = mux::next_frame(&mut buffer).unwrap() {
+    while let Some((connection, payload)) = mux::next_frame(&mut buffer, mux::MAX_PAYLOAD).unwrap()
+    {
         let limit = |_| frame::MAX_DATA;
         match connection {
             ASKS => asking.push(payload, limit, |it| asked.push(it)),
