@@ -99,6 +99,24 @@ const TARGETS: &[Target] = &[
         what: "replies of plugins, merged and applied",
     },
     Target {
+        name: "nri-notice",
+        package: "longshore-nri-adaptation",
+        filter: "notice::",
+        what: "events as both of their methods tell them",
+    },
+    Target {
+        name: "nri-parts",
+        package: "longshore-nri-adaptation",
+        filter: "chunks::",
+        what: "a Synchronize cut into messages",
+    },
+    Target {
+        name: "nri-kept",
+        package: "longshore-nri-adaptation",
+        filter: "kept::",
+        what: "events that come while a plugin is synchronized",
+    },
+    Target {
         name: "nri-stub",
         package: "longshore-nri-stub",
         filter: "service::",
