@@ -15,6 +15,7 @@ use tokio_util::task::TaskTracker;
 use crate::builtin::{Builtin, BuiltinPlugin};
 use crate::chain::join_all;
 use crate::error::AdaptationError;
+use crate::imitation::Imitation;
 use crate::launch::{LaunchOptions, Program, discover};
 use crate::launched::{Launched, supervise};
 use crate::limits::Limits;
@@ -34,6 +35,7 @@ pub(crate) struct Settings {
     pub(crate) runtime_name: String,
     pub(crate) runtime_version: String,
     pub(crate) nri_version: String,
+    pub(crate) imitation: Imitation,
     pub(crate) timeouts: Timeouts,
     pub(crate) policies: Policies,
     pub(crate) limits: Limits,
@@ -186,7 +188,7 @@ impl Core {
             })?;
             // Plugins of this process are made with the same set of events.
             let mut session = Session::new(None);
-            let subscription = session.configured(bits, allowed, Compat::Correct);
+            let subscription = session.configured(bits, allowed, EventMask::ALL, Compat::Correct);
             if let Ok(subscription) = subscription {
                 self.registry.list(&plugin);
                 configured.push((plugin, subscription));

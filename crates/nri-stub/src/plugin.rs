@@ -374,16 +374,25 @@ impl IntoAnswer<UpdateReply> for () {
     }
 }
 
-impl IntoAnswer<Self> for CreateReply {
-    fn into_answer(self) -> HandlerResult<Self> {
-        Ok(self)
-    }
+/// Answers of handlers that cannot fail.
+macro_rules! answers {
+    ($($answer:ty => $reply:ty;)*) => {$(
+        impl IntoAnswer<$reply> for $answer {
+            fn into_answer(self) -> HandlerResult<$reply> {
+                Ok(self.into())
+            }
+        }
+    )*};
 }
-
-impl IntoAnswer<CreateReply> for ContainerAdjustment {
-    fn into_answer(self) -> HandlerResult<CreateReply> {
-        Ok(self.into())
-    }
+answers! {
+    EventMask => EventMask;
+    Vec<ContainerUpdate> => Vec<ContainerUpdate>;
+    Vec<ContainerUpdate> => UpdateReply;
+    UpdateReply => UpdateReply;
+    CreateReply => CreateReply;
+    ContainerAdjustment => CreateReply;
+    Option<ContainerAdjustment> => CreateReply;
+    (ContainerAdjustment, Vec<ContainerUpdate>) => CreateReply;
 }
 
 /// The future of a handler that is left out. It is recognised by its type, so that a mask can be

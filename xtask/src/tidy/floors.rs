@@ -77,6 +77,7 @@ pub(crate) const HOUSE: &[Member] = &[
     public("nri-stub", 3, 56),
     internal("csi-hostpath", 3, 105),
     internal("agent", 4, 120),
+    internal("nri-simulate", 4, 110),
     internal("csi-manager", 4, 130),
     internal("supervisor", 6, 142),
     internal("cli", 7, 165),

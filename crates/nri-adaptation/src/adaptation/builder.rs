@@ -9,6 +9,7 @@ use super::Adaptation;
 use crate::builtin::{Builtin, BuiltinPlugin};
 use crate::core::{Core, Settings, Sources};
 use crate::error::AdaptationError;
+use crate::imitation::Imitation;
 use crate::launch::{LaunchOptions, Program};
 use crate::limits::Limits;
 use crate::merge::Compat;
@@ -33,6 +34,7 @@ impl Builder {
                 runtime_name,
                 runtime_version,
                 nri_version: NRI_VERSION.to_owned(),
+                imitation: Imitation::default(),
                 timeouts: Timeouts::default(),
                 policies: Policies::default(),
                 limits: Limits::default(),
@@ -128,6 +130,13 @@ impl Builder {
     #[must_use]
     pub fn nri_version(mut self, version: impl Into<String>) -> Self {
         self.settings.nri_version = version.into();
+        self
+    }
+
+    /// Behaves on the wire like a runtime of another kind or age; for trying plugins out.
+    #[must_use]
+    pub fn imitate(mut self, imitation: Imitation) -> Self {
+        self.settings.imitation = imitation;
         self
     }
 

@@ -4,6 +4,7 @@
 //! a peer may do when.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use longshore_nri_api::{ConfigureRequest, PluginId, service};
@@ -128,6 +129,9 @@ impl Life<'_> {
         };
         let link = Link::Remote(self.client.clone());
         let plugin = Plugin::new(identity, self.core.registry.arrival(), policy, link);
+        if self.core.settings.imitation.state_change_only {
+            plugin.state_change_only.store(true, Ordering::Release);
+        }
         tracing::info!(plugin = %name, kind = plugin.kind.as_str(), pid = plugin.pid, nri_version = plugin.nri_version, "plugin is registered");
         let cause = if self.core.registry.list(&plugin) {
             self.until_it_ends(&plugin).await
@@ -197,6 +201,7 @@ impl Life<'_> {
         let configured = self.connection.session().configured(
             bits,
             plugin.policy.allow_events,
+            self.core.settings.imitation.events,
             self.core.settings.compat,
         );
         let subscription = configured?;
@@ -215,14 +220,17 @@ impl Core {
         config: String,
     ) -> Result<i32, crate::error::CallFailure> {
         let settings = &self.settings;
-        let millis = |timeout: Duration| i64::try_from(timeout.as_millis()).unwrap_or(i64::MAX);
+        let told = |timeout: Duration| match settings.imitation.tells_timeouts {
+            true => i64::try_from(timeout.as_millis()).unwrap_or(i64::MAX),
+            false => 0,
+        };
         let request_timeout = plugin.policy.request_timeout(&settings.timeouts);
         let request = ConfigureRequest {
             config,
             runtime_name: settings.runtime_name.clone(),
             runtime_version: settings.runtime_version.clone(),
-            registration_timeout: millis(settings.timeouts.registration),
-            request_timeout: millis(request_timeout),
+            registration_timeout: told(settings.timeouts.registration),
+            request_timeout: told(request_timeout),
             nri_version: settings.nri_version.clone(),
         };
         plugin.configure(request, request_timeout).await

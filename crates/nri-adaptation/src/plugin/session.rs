@@ -129,12 +129,18 @@ impl Session {
         &mut self,
         bits: i32,
         allowed: EventMask,
+        known: EventMask,
         compat: Compat,
     ) -> Result<Subscription, CloseCause> {
         let asked = match EventMask::from_bits(bits) {
-            EventMask::NONE => EventMask::ALL,
+            EventMask::NONE => known,
             mask => mask,
         };
+        let foreign = EventMask::from_bits(asked.bits() & !known.bits());
+        if known != EventMask::ALL && !foreign.is_empty() {
+            self.phase = Phase::Closed;
+            return Err(CloseCause::Events(foreign));
+        }
         let unknown = asked.unknown();
         if compat == Compat::GoAdaptation && !unknown.is_empty() {
             self.phase = Phase::Closed;
@@ -255,7 +261,7 @@ mod tests {
     fn a_second_registration_is_refused_and_ends_the_connection_in_every_phase() {
         let steps: [fn(&mut Session); 4] = [
             |_| {},
-            |session| drop(session.configured(0, EventMask::ALL, Compat::Correct)),
+            |session| drop(session.configured(0, EventMask::ALL, EventMask::ALL, Compat::Correct)),
             Session::synchronizing,
             Session::active,
         ];
@@ -283,7 +289,8 @@ mod tests {
 
     #[test]
     fn rows_274_275_zero_is_everything_and_unknown_bits_are_dropped_or_as_go_refused() {
-        let of = |bits, allowed, compat| registered().configured(bits, allowed, compat);
+        let of =
+            |bits, allowed, compat| registered().configured(bits, allowed, EventMask::ALL, compat);
         let (all, none) = (EventMask::ALL, EventMask::NONE);
         let ok = |events, unknown| Some(Subscription { events, unknown });
         let unknown = EventMask::from_bits(0x4000);

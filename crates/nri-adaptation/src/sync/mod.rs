@@ -113,7 +113,10 @@ impl Core {
         let limit = plugin.policy.request_timeout(&self.settings.timeouts);
         let began = Instant::now();
         let answer = match &plugin.link {
-            Link::Remote(client) => in_parts(client, &state, limit).await,
+            Link::Remote(client) => {
+                let split = self.settings.imitation.splits_synchronize;
+                in_parts(client, &state, split, limit).await
+            }
             Link::Builtin(builtin) => {
                 let builtin = Arc::clone(builtin);
                 let state = Arc::unwrap_or_clone(state);
@@ -150,10 +153,17 @@ impl Core {
 async fn in_parts(
     client: &Client,
     state: &NodeState,
+    split: bool,
     limit: Duration,
 ) -> Result<(Vec<ContainerUpdate>, usize), CloseCause> {
     let chunks = chunks::plan(&state.pods, &state.containers, chunks::room(&[]))?;
     let parts = chunks.len();
+    if parts > 1 && !split {
+        return Err(CloseCause::Synchronize(CallFailure::Status(Status::new(
+            Code::ResourceExhausted,
+            format!("it takes {parts} messages, and the runtime that is imitated sends one"),
+        ))));
+    }
     let options = CallOptions::timeout(limit);
     let mut updates = Vec::new();
     for (index, chunk) in chunks.into_iter().enumerate() {

@@ -1,0 +1,319 @@
+//! A case: what runs when plugins come, and what happens then. Read from YAML or JSON.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::path::Path;
+
+use longshore_nri_api::{Container, Event, EventMask, PodSandbox, cost::Message};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::SimulateError;
+
+/// The longest case file, in bytes.
+const MAX: u64 = 16 << 20;
+
+/// What is played to plugins. Messages are in the JSON form of the protocol, members as in its `.proto`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Case {
+    /// The runtime that is imitated, such as `containerd@2.1`; Longshore itself when empty.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub runtime: String,
+    /// How plugins are treated.
+    #[serde(skip_serializing_if = "is_default")]
+    pub policy: Policy,
+    /// Pods (`PodSandbox`) that exist when plugins connect.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub pods: Vec<Value>,
+    /// Containers (`Container`) that exist when plugins connect.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub containers: Vec<Value>,
+    /// That many more containers of 8 KiB each, in the first pod.
+    #[serde(skip_serializing_if = "is_default")]
+    pub filler: usize,
+    /// That many connections that say nothing, made before plugins connect.
+    #[serde(skip_serializing_if = "is_default")]
+    pub idle_peers: usize,
+    /// Another plugin, last in the chain, sets what plugins before it have set: everything conflicts.
+    #[serde(skip_serializing_if = "is_default")]
+    pub rival: bool,
+    /// What happens, one after another.
+    pub steps: Vec<Step>,
+}
+
+/// How plugins are treated.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Policy {
+    /// Milliseconds for each request; 2,000 when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub request_timeout_ms: Option<u64>,
+    /// How many requests in a row may time out before a plugin is closed; 1 when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub strikes: Option<u32>,
+    /// No container is created while a plugin of the case is not there.
+    #[serde(skip_serializing_if = "is_default")]
+    pub required: bool,
+}
+
+/// One thing that happens: an `event` with its pod and container, or an `action`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Step {
+    /// A pretty name of the protocol, such as `CreateContainer`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub event: Option<String>,
+    /// Something that befalls plugins or the runtime.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub action: Option<Action>,
+    /// A pod of the case by its id, or a new one (`PodSandbox`). Of a container that is known its pod.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pod: Option<Value>,
+    /// A container by its id, or a new one (`Container`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub container: Option<Value>,
+    /// New resources (`LinuxResources`), of UpdateContainer and UpdatePodSandbox.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resources: Option<Value>,
+    /// The OCI spec of a new container, to which its own fields are applied.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub spec: Option<Value>,
+    /// How often; once when absent. Containers after the first get `-2`, `-3` .. behind their id.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub times: Option<usize>,
+    /// What must come of it; without it everything but an error is fine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expect: Option<Expected>,
+}
+
+/// What befalls plugins or the runtime.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Action {
+    /// The runtime ends and starts again. Plugins that it started are started again, others have to
+    /// connect again.
+    RestartRuntime,
+    /// Plugins that were started are killed, the connections of others are cut.
+    KillPlugins,
+    /// Plugins that were started are started again; others are waited for.
+    StartPlugins,
+}
+
+/// What must come of a step; what is absent is not looked at.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Expected {
+    /// The merged adjustment (`ContainerAdjustment`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub adjustment: Option<Value>,
+    /// Updates (`ContainerUpdate`), of the container itself first where the step is an update.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub updates: Option<Vec<Value>>,
+    /// Containers that are to be evicted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub evictions: Option<Vec<String>>,
+    /// The step fails, and the error has this text in it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+/// A step, understood.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Move {
+    /// An event of the protocol.
+    Event(Event),
+    /// Something else.
+    Action(Action),
+}
+
+impl Case {
+    /// Reads a case from YAML, of which JSON is a part. `origin` is named in errors.
+    ///
+    /// # Errors
+    /// [`SimulateError`]: malformed, a member that does not exist, a step that makes no sense.
+    pub fn parse(text: &str, origin: &str) -> Result<Self, SimulateError> {
+        let case: Self = parse(text, origin)?;
+        case.check()?;
+        Ok(case)
+    }
+
+    /// Reads a file of at most 16 MiB.
+    ///
+    /// # Errors
+    /// As [`Self::parse`], or the file cannot be read.
+    pub fn load(path: &Path) -> Result<Self, SimulateError> {
+        Self::parse(&read(path)?, &path.display().to_string())
+    }
+
+    /// The text of a file for this case: JSON where its name says so, else YAML.
+    ///
+    /// # Errors
+    /// [`SimulateError::Malformed`] where YAML cannot say it.
+    pub fn to_text(&self, path: &Path) -> Result<String, SimulateError> {
+        let malformed = |why: String| SimulateError::Malformed {
+            origin: path.display().to_string(),
+            why,
+        };
+        if path
+            .extension()
+            .is_some_and(|extension| extension == "json")
+        {
+            let text = serde_json::to_string_pretty(self);
+            return text
+                .map(|text| text + "\n")
+                .map_err(|error| malformed(error.to_string()));
+        }
+        serde_saphyr::to_string(self).map_err(|error| malformed(error.to_string()))
+    }
+
+    /// Whether every step and message is understood: before anything is started.
+    pub(crate) fn check(&self) -> Result<(), SimulateError> {
+        for pod in &self.pods {
+            message::<PodSandbox>(pod, "pods")?;
+        }
+        for container in &self.containers {
+            message::<Container>(container, "containers")?;
+        }
+        for (index, step) in self.steps.iter().enumerate() {
+            step.what(index + 1)?;
+        }
+        Ok(())
+    }
+}
+
+impl Step {
+    /// A step for one event.
+    #[must_use]
+    pub fn event(event: &str, pod: &str) -> Self {
+        Self {
+            event: Some(event.to_owned()),
+            pod: Some(pod.into()),
+            ..Self::default()
+        }
+    }
+
+    /// What it is.
+    ///
+    /// # Errors
+    /// [`SimulateError::Step`] when it is nothing, or two things.
+    pub fn what(&self, number: usize) -> Result<Move, SimulateError> {
+        let refuse = |why: String| Err(SimulateError::Step { step: number, why });
+        let name = match (&self.event, self.action) {
+            (None, Some(action)) => return Ok(Move::Action(action)),
+            (Some(name), None) => name,
+            (Some(_), Some(_)) => {
+                return refuse("it has an event and an action: make it two".into());
+            }
+            (None, None) => return refuse("it has neither an event nor an action".into()),
+        };
+        let mask = name.parse::<EventMask>();
+        let mut events = mask.into_iter().flat_map(EventMask::iter);
+        match (events.next(), events.next()) {
+            (Some(Event::ValidateContainerAdjustment), _) => {
+                refuse("validation is a part of CreateContainer: name that".into())
+            }
+            (Some(event), None) => Ok(Move::Event(event)),
+            _ => refuse(format!(
+                "{name:?} is no event: use one of {}",
+                EventMask::ALL
+            )),
+        }
+    }
+}
+
+/// A message in its JSON form. `place` is named in errors.
+pub(crate) fn message<M: Message>(value: &Value, place: &str) -> Result<M, SimulateError> {
+    longshore_nri_json::from_value(value.clone()).map_err(|error| SimulateError::Malformed {
+        origin: place.to_owned(),
+        why: match &error {
+            longshore_nri_json::JsonError::Malformed { source, .. } => format!("{error}: {source}"),
+            _ => error.to_string(),
+        },
+    })
+}
+
+/// YAML or JSON as `T`, within the limits of the parser on depth, aliases and size.
+pub(crate) fn parse<T: serde::de::DeserializeOwned>(
+    text: &str,
+    origin: &str,
+) -> Result<T, SimulateError> {
+    serde_saphyr::from_str(text).map_err(|error| SimulateError::Malformed {
+        origin: origin.to_owned(),
+        why: one_line(&error.to_string()),
+    })
+}
+
+/// Parsers draw the place over several lines.
+fn one_line(text: &str) -> String {
+    text.lines().next().unwrap_or_default().trim().to_owned()
+}
+
+pub(crate) fn read(path: &Path) -> Result<String, SimulateError> {
+    let failed = |source| SimulateError::File {
+        path: path.to_owned(),
+        source,
+    };
+    let mut text = String::new();
+    let file = File::open(path).map_err(failed)?;
+    let length = file
+        .take(MAX + 1)
+        .read_to_string(&mut text)
+        .map_err(failed)?;
+    if length as u64 > MAX {
+        return Err(SimulateError::TooLong {
+            path: path.to_owned(),
+            max: MAX,
+        });
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_case_is_read_from_yaml_and_json_and_written_back() {
+        let yaml = "pods: [{id: p0}]\nsteps:\n  - {event: CreateContainer, pod: p0, container: {id: c0}}\n";
+        let case = Case::parse(yaml, "case.yaml").unwrap();
+        assert_eq!(
+            case.steps[0].what(1).unwrap(),
+            Move::Event(Event::CreateContainer)
+        );
+        for name in ["again.yaml", "again.json"] {
+            let text = case.to_text(Path::new(name)).unwrap();
+            assert_eq!(Case::parse(&text, name).unwrap(), case, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_named_with_its_place() {
+        for (text, named) in [
+            ("stpes: []", "stpes"),
+            ("pods: [{idd: p}]", "idd"),
+            ("steps: [{}]", "step 1 of the case: it has neither"),
+            ("steps: [{event: Creat}]", "\"Creat\" is no event"),
+            ("steps: [{event: all}]", "\"all\" is no event"),
+            (
+                "steps: [{event: ValidateContainerAdjustment}]",
+                "CreateContainer",
+            ),
+            (
+                "steps: [{event: StopContainer, action: kill-plugins}]",
+                "make it two",
+            ),
+            ("steps: [{action: explode}]", "explode"),
+            ("steps: {", "case.yaml"),
+        ] {
+            let error = Case::parse(text, "case.yaml").unwrap_err().to_string();
+            assert!(error.contains(named), "{text}: {error}");
+            assert!(!error.contains('\n'), "{error:?}");
+        }
+    }
+}

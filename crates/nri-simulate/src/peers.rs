@@ -1,0 +1,307 @@
+//! The plugins of a play: those that are started here, and those that come to a socket.
+
+use std::ffi::OsString;
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream as StdStream;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use longshore_nri_adaptation::launch::{Child, Program, spawn};
+use longshore_nri_adaptation::socket::{Listener, SocketOptions};
+use longshore_nri_adaptation::{Adaptation, PluginKind, PluginState};
+use longshore_nri_api::PluginId;
+use tokio::net::UnixStream;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, timeout_at};
+
+use crate::SimulateError;
+
+/// How long a plugin has to end after SIGTERM.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// Who takes part.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum Plugins {
+    /// Commands, started as launched plugins are: a socket as descriptor 3, three variables.
+    Commands(Vec<Command>),
+    /// Whoever comes to this socket; at least one plugin is waited for.
+    Listen(PathBuf),
+}
+
+/// A plugin to start.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Command {
+    /// Index and name.
+    pub id: PluginId,
+    /// The executable, absolute.
+    pub program: PathBuf,
+    /// Its arguments.
+    pub args: Vec<OsString>,
+}
+
+impl Command {
+    /// A program that is looked for in PATH when its name has no slash, else from `directory`.
+    ///
+    /// # Errors
+    /// [`SimulateError::Plugin`] when it is not found.
+    pub fn new(
+        id: PluginId,
+        program: &Path,
+        args: Vec<OsString>,
+        directory: &Path,
+    ) -> Result<Self, SimulateError> {
+        let found = if program.components().count() > 1 || program.is_absolute() {
+            Some(directory.join(program)).filter(|path| path.is_file())
+        } else {
+            let path = std::env::var_os("PATH").unwrap_or_default();
+            std::env::split_paths(&path)
+                .map(|place| directory.join(place).join(program))
+                .find(|path| path.is_file())
+        };
+        match found {
+            Some(program) => Ok(Self { id, program, args }),
+            None => Err(SimulateError::Plugin {
+                plugin: id.to_string(),
+                why: format!("there is no {}: name an executable", program.display()),
+            }),
+        }
+    }
+}
+
+/// The plugins while they run.
+pub(crate) struct Crew {
+    plugins: Plugins,
+    wait: Duration,
+    running: Vec<(PluginId, Child)>,
+    idle: Vec<UnixStream>,
+    door: Arc<Door>,
+    accepting: Option<JoinHandle<()>>,
+}
+
+/// Where connections go: to the runtime that is up, if one is.
+#[derive(Default)]
+struct Door {
+    state: Mutex<DoorState>,
+}
+
+#[derive(Default)]
+struct DoorState {
+    runtime: Option<Adaptation>,
+    connections: Vec<StdStream>,
+}
+
+impl Door {
+    fn admit(&self, stream: UnixStream) -> std::io::Result<()> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(runtime) = state.runtime.clone() else {
+            return Ok(());
+        };
+        let stream = stream.into_std()?;
+        state.connections.push(stream.try_clone()?);
+        runtime.attach(UnixStream::from_std(stream)?);
+        Ok(())
+    }
+
+    fn set(&self, runtime: Option<Adaptation>) {
+        self.state
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .runtime = runtime;
+    }
+
+    fn cut(&self) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        for connection in state.connections.drain(..) {
+            if let Err(error) = connection.shutdown(Shutdown::Both) {
+                tracing::debug!(%error, "a connection was gone before it was cut");
+            }
+        }
+    }
+}
+
+impl Crew {
+    /// Makes the socket, where there is to be one. Starts nothing.
+    pub(crate) fn new(plugins: Plugins, wait: Duration) -> Result<Self, SimulateError> {
+        let door = Arc::new(Door::default());
+        let accepting = match &plugins {
+            Plugins::Commands(_) => None,
+            Plugins::Listen(path) => {
+                let listener = Listener::bind(&SocketOptions::new(path))
+                    .map_err(|error| SimulateError::Socket(error.to_string()))?;
+                Some(tokio::spawn(accept(listener, Arc::clone(&door))))
+            }
+        };
+        Ok(Self {
+            plugins,
+            wait,
+            running: Vec::new(),
+            idle: Vec::new(),
+            door,
+            accepting,
+        })
+    }
+
+    /// Connections that say nothing.
+    pub(crate) fn idle(&mut self, runtime: &Adaptation, peers: usize) -> Result<(), SimulateError> {
+        for _ in 0..peers {
+            let (near, far) =
+                UnixStream::pair().map_err(|error| SimulateError::Socket(error.to_string()))?;
+            runtime.attach(near);
+            self.idle.push(far);
+        }
+        Ok(())
+    }
+
+    /// Starts the plugins, or lets them in, and waits until they are active.
+    pub(crate) async fn start(&mut self, runtime: &Adaptation) -> Result<(), SimulateError> {
+        self.door.set(Some(runtime.clone()));
+        if let Plugins::Commands(commands) = &self.plugins {
+            for command in commands {
+                let program =
+                    Program::untrusted(command.id.clone(), &command.program, command.args.clone());
+                let failed = |why: String| SimulateError::Plugin {
+                    plugin: command.id.to_string(),
+                    why,
+                };
+                let mut child = spawn(&program)
+                    .await
+                    .map_err(|error| failed(error.to_string()))?;
+                let stream = child.take_stream();
+                self.running.push((command.id.clone(), child));
+                match stream {
+                    Some(stream) => runtime.attach(stream),
+                    None => return Err(failed("its socket is gone".to_owned())),
+                }
+            }
+        }
+        self.active(runtime).await
+    }
+
+    async fn active(&mut self, runtime: &Adaptation) -> Result<(), SimulateError> {
+        let deadline = Instant::now() + self.wait;
+        let late = |what: String, last_words: String| SimulateError::NobodyCame {
+            what,
+            seconds: self.wait.as_secs(),
+            last_words,
+        };
+        if let Plugins::Listen(path) = &self.plugins {
+            let mut changes = runtime.changes();
+            while guests(runtime) == 0 {
+                match timeout_at(deadline, changes.changed()).await {
+                    Ok(Ok(())) => {}
+                    _ => {
+                        let what = format!("no plugin came to {}", path.display());
+                        return Err(late(what, String::new()));
+                    }
+                }
+            }
+            return Ok(());
+        }
+        for (id, child) in &mut self.running {
+            let name = id.to_string();
+            let here = async {
+                tokio::select! {
+                    () = runtime.active(&name) => None,
+                    exit = child.wait() => Some(exit),
+                }
+            };
+            let outcome = timeout_at(deadline, here).await;
+            if let Ok(None) = outcome {
+                continue;
+            }
+            let what = match outcome {
+                Ok(Some(exit)) => format!("plugin {name:?} ended ({exit:?}) and was not active"),
+                _ => format!("plugin {name:?} was not active"),
+            };
+            return Err(late(what, last_words(child)));
+        }
+        Ok(())
+    }
+
+    /// Kills what was started and cuts the connections of others; waits until the runtime has seen it.
+    pub(crate) async fn kill(&mut self, runtime: &Adaptation) {
+        self.door.set(None);
+        for (_, child) in &mut self.running {
+            child.terminate(Duration::ZERO).await;
+        }
+        self.running.clear();
+        self.door.cut();
+        let deadline = Instant::now() + self.wait;
+        let mut changes = runtime.changes();
+        while guests(runtime) > 0 {
+            if !matches!(timeout_at(deadline, changes.changed()).await, Ok(Ok(()))) {
+                break;
+            }
+        }
+    }
+
+    /// Lets nobody in any more; what was started ends gracefully.
+    pub(crate) async fn end(&mut self) {
+        self.door.set(None);
+        for (_, child) in &mut self.running {
+            child.terminate(GRACE).await;
+        }
+        self.running.clear();
+        self.idle.clear();
+        self.door.cut();
+    }
+
+    /// Whether this plugin was started, and not killed since.
+    pub(crate) fn started(&self, plugin: &str) -> bool {
+        self.running.iter().any(|(id, _)| id.to_string() == plugin)
+    }
+
+    /// The last lines of standard error of everything that was started.
+    pub(crate) fn last_words(&self, plugin: &str) -> Vec<String> {
+        let mut running = self.running.iter();
+        let child = running.find(|(id, _)| id.to_string() == plugin);
+        child
+            .map(|(_, child)| child.last_lines())
+            .unwrap_or_default()
+    }
+}
+
+impl Drop for Crew {
+    fn drop(&mut self) {
+        if let Some(accepting) = &self.accepting {
+            accepting.abort();
+        }
+    }
+}
+
+/// Plugins from outside that are active.
+fn guests(runtime: &Adaptation) -> usize {
+    let plugins = runtime.plugins();
+    let active = plugins.iter().filter(|plugin| {
+        plugin.state == PluginState::Active
+            && plugin.kind.is_some_and(|kind| kind != PluginKind::Builtin)
+    });
+    active.count()
+}
+
+fn last_words(child: &Child) -> String {
+    match child.last_lines() {
+        lines if lines.is_empty() => String::new(),
+        lines => format!("; it said: {}", lines.join(" | ")),
+    }
+}
+
+async fn accept(listener: Listener, door: Arc<Door>) {
+    loop {
+        match listener.accept().await {
+            Ok((stream, peer)) => {
+                if let Err(error) = door.admit(stream) {
+                    tracing::warn!(?peer, %error, "a connection could not be taken");
+                }
+            }
+            Err(error) => {
+                tracing::warn!(%error, "no connection could be accepted");
+                // Out of descriptors, most likely: what is open has to end first.
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        }
+    }
+}

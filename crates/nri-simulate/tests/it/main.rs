@@ -1,0 +1,48 @@
+//! Cases played to real plugins: this program again, started as a plugin.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "a helper that fails is a test that fails"
+)]
+
+mod cases;
+mod external;
+mod files;
+mod plugin;
+mod results;
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::time::Duration;
+
+use longshore_nri_api::PluginId;
+use longshore_nri_simulate::{BUILT_IN, Case, Command, Play, Plugins, Report, run};
+
+/// A plugin of [`plugin`], by its name.
+fn command(index: &str, name: &str) -> Command {
+    let this = std::env::current_exe().unwrap();
+    let args = ["--exact", "plugin::as_a_plugin", "--nocapture"].map(OsString::from);
+    let id = PluginId::new(index, name).unwrap();
+    Command::new(id, &this, args.into(), Path::new("/")).unwrap()
+}
+
+fn play(case: Case, plugins: &[(&str, &str)]) -> Play {
+    let commands = plugins.iter().map(|(index, name)| command(index, name));
+    let mut play = Play::new(case, Plugins::Commands(commands.collect())).unwrap();
+    play.wait = Duration::from_secs(60);
+    play
+}
+
+async fn played(case: Case, plugins: &[(&str, &str)]) -> Report {
+    run(&play(case, plugins)).await.unwrap()
+}
+
+fn built_in(name: &str) -> Case {
+    let (_, _, text) = BUILT_IN.iter().find(|(known, ..)| *known == name).unwrap();
+    Case::parse(text, name).unwrap()
+}
+
+fn problems(report: &Report) -> Vec<&str> {
+    let problems = report.steps.iter().flat_map(|step| &step.problems);
+    problems.map(String::as_str).collect()
+}
