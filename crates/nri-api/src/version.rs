@@ -94,8 +94,9 @@ struct Version<'a> {
 impl<'a> Version<'a> {
     fn parse(text: &'a str) -> Option<Self> {
         let text = text.strip_prefix('v').unwrap_or(text);
+        // Behind `+` is the build; behind `~` is what Debian adds to upstream's version.
         let text = text
-            .split_once('+')
+            .split_once(['+', '~'])
             .map_or(text, |(version, _build)| version);
         let (core, pre) = match text.split_once('-') {
             Some((core, pre)) => (core, Some(pre)),
@@ -197,6 +198,8 @@ mod tests {
             ("containerd", "v1.7.24", Some("v0.6.1")),
             ("containerd", "1.7.28", Some("v0.8.0")),
             ("containerd", "v2.1.9", Some("v0.8.0")),
+            ("containerd", "1.7.24~ds1", Some("v0.6.1")),
+            ("containerd", "2.1.9+unknown", Some("v0.8.0")),
             ("containerd", "v2.2.3-3-gabcdef0.m", Some("v0.11.0")),
             ("containerd", "v1.6.36", None),
             ("cri-o", "1.32.4", Some("v0.9.0")),

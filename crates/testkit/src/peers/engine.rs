@@ -15,7 +15,6 @@ use tokio::time::Instant;
 const COULD_NOT_BE_HAD: i32 = 75;
 /// The first start installs a release.
 const START_DEADLINE: Duration = Duration::from_secs(900);
-const END_DEADLINE: Duration = Duration::from_secs(10);
 
 /// A running engine; dropping it ends the engine. Containers that it started are the test's.
 #[derive(Debug)]
@@ -105,23 +104,12 @@ impl Engine {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "a destructor cannot await")]
 impl Drop for Engine {
     fn drop(&mut self) {
-        let Ok(group) = i32::try_from(self.child.id()) else {
-            return;
-        };
-        let group = Pid::from_raw(group);
-        // Gone already is as good, here and below.
-        let _ = killpg(group, Signal::SIGTERM);
-        let deadline = std::time::Instant::now() + END_DEADLINE;
-        while let Ok(None) = self.child.try_wait() {
-            if std::time::Instant::now() > deadline {
-                let _ = killpg(group, Signal::SIGKILL);
-                drop(self.child.wait());
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(10));
+        if let Ok(group) = i32::try_from(self.child.id()) {
+            // Gone already is as good.
+            let _ = killpg(Pid::from_raw(group), Signal::SIGKILL);
         }
+        drop(self.child.wait());
     }
 }

@@ -6,6 +6,8 @@
 //! there is one of the transport.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod adaptation;
+mod engines;
 mod peer;
 mod stub;
 mod wire;
