@@ -44,6 +44,8 @@ enum Verb {
     Csi(verbs::csi::Args),
     /// Containers of an agent, directly.
     Container(verbs::container::Args),
+    /// NRI plugins: what they and a runtime say.
+    Nri(verbs::nri::Args),
     /// The configuration: its defaults, whether it is valid, what is in force.
     Config(verbs::config::Args),
     /// Have the daemon read its configuration again.
@@ -66,6 +68,7 @@ fn run(verb: Verb, out: &mut Out) -> anyhow::Result<Exit> {
         Verb::Status(args) => verbs::status::run(args, out),
         Verb::Csi(args) => verbs::csi::run(args, out),
         Verb::Container(args) => verbs::container::run(args, out),
+        Verb::Nri(args) => verbs::nri::run(args, out),
         Verb::Config(args) => verbs::config::run(args, out),
         Verb::Reload(args) => verbs::reload::run(args, out),
         Verb::Completions(args) => verbs::completions::run(&args, out),

@@ -176,17 +176,8 @@ impl<S: Service> Server<S> {
     }
 }
 
-/// Decodes a request, after a look at its outermost fields: a small frame must not become a
-/// large list.
 fn decode_request(data: Bytes) -> Result<Request, Status> {
-    let malformed =
-        |error| Status::new(Code::InvalidArgument, format!("malformed request: {error}"));
-    let entries = count_metadata(data.clone()).map_err(malformed)?;
-    if entries > METADATA_MAX {
-        let text = format!("{entries} entries of metadata, at most {METADATA_MAX} are accepted");
-        return Err(Status::new(Code::ResourceExhausted, text));
-    }
-    let envelope = RequestEnvelope::decode(data).map_err(malformed)?;
+    let envelope = decode_envelope(data)?;
     let timeout = u64::try_from(envelope.timeout_nano)
         .ok()
         .filter(|nanos| *nanos > 0);
@@ -199,6 +190,19 @@ fn decode_request(data: Bytes) -> Result<Request, Status> {
         metadata: envelope.metadata,
         deadline,
     })
+}
+
+/// Decodes a request, after a look at its outermost fields: a small frame must not become a
+/// large list.
+pub(crate) fn decode_envelope(data: Bytes) -> Result<RequestEnvelope, Status> {
+    let malformed =
+        |error| Status::new(Code::InvalidArgument, format!("malformed request: {error}"));
+    let entries = count_metadata(data.clone()).map_err(malformed)?;
+    if entries > METADATA_MAX {
+        let text = format!("{entries} entries of metadata, at most {METADATA_MAX} are accepted");
+        return Err(Status::new(Code::ResourceExhausted, text));
+    }
+    RequestEnvelope::decode(data).map_err(malformed)
 }
 
 fn count_metadata(mut data: Bytes) -> Result<usize, prost::DecodeError> {

@@ -76,6 +76,7 @@ pub(crate) const HOUSE: &[Member] = &[
     public("nri-adaptation", 3, 60),
     public("nri-stub", 3, 56),
     internal("csi-hostpath", 3, 105),
+    internal("nri-trace", 4, 80),
     internal("agent", 4, 120),
     internal("nri-simulate", 4, 110),
     internal("csi-manager", 4, 130),

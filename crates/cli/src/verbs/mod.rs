@@ -7,6 +7,7 @@ pub(crate) mod csi;
 pub(crate) mod daemon;
 pub(crate) mod demo;
 pub(crate) mod man;
+pub(crate) mod nri;
 pub(crate) mod reload;
 pub(crate) mod status;
 
