@@ -1,9 +1,11 @@
 //! Connecting, registering, Configure: rows 16 to 24 and 132 to 137.
 
+use std::marker::PhantomData;
 use std::time::Duration;
 
 use longshore_nri_adaptation::{
-    ChangeCause, PluginKind, PluginPolicy, PluginState, Timeouts, socket::SocketOptions,
+    ApplyUpdates, ChangeCause, NodeState, PluginKind, PluginPolicy, PluginState, RuntimeError,
+    Snapshot, Timeouts, socket::SocketOptions,
 };
 use longshore_nri_api::{
     ConfigureRequest, ContainerEviction, ContainerUpdate, EventMask, SynchronizeRequest,
@@ -13,7 +15,7 @@ use longshore_ttrpc::{CallError, CloseReason, Code};
 use tokio::net::UnixStream;
 
 use crate::events::life;
-use crate::fake::{Fake, Node, adaptation, builder, container, pod, soon};
+use crate::fake::{Fake, Node, adaptation, builder, container, defaults, pod, soon};
 
 fn rdt_update(id: &str) -> UpdateContainersRequest {
     let mut update = ContainerUpdate::new(id);
@@ -54,6 +56,35 @@ async fn row_018_without_a_socket_nothing_listens() {
     let socket = dir.path().join("nri.sock");
     let _adaptation = builder().start(Node::default()).await.unwrap();
     assert!(UnixStream::connect(&socket).await.is_err());
+}
+
+/// Knows what runs, and cannot change it.
+struct Half;
+
+impl Snapshot for Half {
+    async fn snapshot(&self) -> Result<NodeState, RuntimeError> {
+        Ok(NodeState::default())
+    }
+}
+
+struct Probe<T>(PhantomData<T>);
+
+trait Refused {
+    const ACCEPTED: bool = false;
+}
+
+impl<T> Refused for T {}
+
+impl<T: Snapshot + ApplyUpdates> Probe<T> {
+    const ACCEPTED: bool = true;
+}
+
+#[test]
+fn row_020_a_runtime_that_cannot_apply_updates_is_not_accepted() {
+    // That nothing can be built with it is the example of `Builder::start` that must not compile.
+    let accepted = [Probe::<Node>::ACCEPTED, Probe::<Half>::ACCEPTED];
+    assert_eq!(accepted, [true, false]);
+    let _ = (Half, Probe::<Half>(PhantomData).0);
 }
 
 #[tokio::test]
@@ -160,7 +191,7 @@ async fn row_134_updates_that_fail_are_returned() {
 
 #[tokio::test]
 async fn row_135_a_plugin_is_told_the_default_timeouts() {
-    let adaptation = adaptation().await;
+    let adaptation = defaults().start(Node::with(2, 2)).await.unwrap();
     let plugin = Fake::new("00-test").join(&adaptation).await;
     let [configure] = &plugin.requests::<ConfigureRequest>("Configure")[..] else {
         panic!("it is configured once")

@@ -9,6 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use longshore_nri_adaptation::{
     Adaptation, ApplyUpdates, Builder, Changes, NodeState, RequestOptions, RuntimeError, Snapshot,
+    Timeouts,
 };
 use longshore_nri_api::{
     ConfigureResponse, Container, ContainerUpdate, CreateContainerRequest, Event, EventMask,
@@ -376,7 +377,17 @@ pub(crate) fn creation(number: usize) -> CreateContainerRequest {
     }
 }
 
+/// With timeouts that no plugin runs into because the machine is busy.
 pub(crate) fn builder() -> Builder {
+    let patient = Duration::from_secs(20);
+    defaults().timeouts(Timeouts {
+        registration: patient,
+        request: patient,
+    })
+}
+
+/// With the default timeouts: for tests in virtual time.
+pub(crate) fn defaults() -> Builder {
     Adaptation::builder("test-runtime", "1.2.3")
 }
 

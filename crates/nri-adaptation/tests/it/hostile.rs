@@ -1,8 +1,10 @@
 //! Bad input of peers: the connection ends with a reason, other plugins are untouched.
 
+// long: every line of what bad input gets, in one place
+
 use std::time::Duration;
 
-use longshore_nri_adaptation::{Adaptation, Compat, Limits, OnFailure, RequestError};
+use longshore_nri_adaptation::{Adaptation, Builder, Compat, Limits, OnFailure, RequestError};
 use longshore_nri_api::{
     Container, ContainerUpdate, CreateContainerRequest, CreateContainerResponse, Empty, Event,
     Mount, UpdateContainersRequest, service,
@@ -12,7 +14,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::time::Instant;
 
 use crate::fake::{
-    Fake, Live, Node, adaptation, builder, container, creation, mask, options, pod, soon,
+    Fake, Live, Node, adaptation, builder, container, creation, defaults, mask, options, pod, soon,
 };
 use crate::order::{adds_env, create, env, policy};
 use crate::raw::{Raw, message, mux, registration, request, response};
@@ -20,8 +22,12 @@ use crate::sync::Closed;
 
 /// An adaptation with a good plugin, which has to stay as it is.
 async fn guarded() -> (Adaptation, Live, Closed) {
+    guarded_by(builder()).await
+}
+
+async fn guarded_by(builder: Builder) -> (Adaptation, Live, Closed) {
     let closed = Closed::default();
-    let adaptation = builder()
+    let adaptation = builder
         .metrics(closed.clone())
         .start(Node::with(1, 1))
         .await
@@ -170,7 +176,7 @@ async fn updates_that_decode_huge_are_answered_with_status_8_and_the_plugins_nam
 
 #[tokio::test(start_paused = true)]
 async fn a_peer_that_stops_reading_is_closed_and_the_request_goes_on() {
-    let (adaptation, good, _) = guarded().await;
+    let (adaptation, good, _) = guarded_by(defaults()).await;
     let raw = Raw::join(&adaptation, "10-deaf", mask(&[Event::CreateContainer])).await;
     let mut large = creation(0);
     large.container.as_mut().unwrap().args = vec!["x".repeat(1000); 1000];
@@ -187,7 +193,7 @@ async fn a_peer_that_stops_reading_is_closed_and_the_request_goes_on() {
 
 #[tokio::test(start_paused = true)]
 async fn a_peer_that_never_registers_is_closed_after_the_registration_timeout() {
-    let (adaptation, good, closed) = guarded().await;
+    let (adaptation, good, closed) = guarded_by(defaults()).await;
     let began = Instant::now();
     Raw::attach(&adaptation).closed().await;
     assert_eq!(began.elapsed(), Duration::from_secs(5));
@@ -536,7 +542,7 @@ async fn update_pod_sandbox_has_no_fallback() {
 
 #[tokio::test(start_paused = true)]
 async fn the_fallback_has_no_more_time_than_the_event() {
-    let adaptation = adaptation().await;
+    let adaptation = defaults().start(Node::with(2, 2)).await.unwrap();
     let plugin = Fake::new("10-old")
         .on("RunPodSandbox", |_| async {
             tokio::time::sleep(Duration::from_millis(1500)).await;

@@ -1,5 +1,7 @@
 //! Which request reaches which plugin when; deadlines, timeouts, strikes and policies.
 
+// long: one table of cases for each promise about order and policies
+
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -17,7 +19,8 @@ use prost::Message;
 use tokio::time::{Instant, sleep};
 
 use crate::fake::{
-    Fake, Gate, Node, PATIENCE, adaptation, builder, container, creation, options, pod, soon,
+    Fake, Gate, Node, PATIENCE, adaptation, builder, container, creation, defaults, options, pod,
+    soon,
 };
 
 pub(crate) fn adds_env(name: &str) -> CreateContainerResponse {
@@ -331,7 +334,7 @@ async fn a_request_that_is_dropped_harms_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn row_260_a_plugin_that_is_late_is_closed_and_the_request_goes_on_without_it() {
-    let adaptation = adaptation().await;
+    let adaptation = defaults().start(Node::with(2, 2)).await.unwrap();
     let late = Fake::new("00-late")
         .hangs("CreateContainer")
         .join(&adaptation)
@@ -348,7 +351,7 @@ async fn row_260_a_plugin_that_is_late_is_closed_and_the_request_goes_on_without
 #[tokio::test(start_paused = true)]
 async fn a_plugin_has_as_many_strikes_as_its_policy_says_and_a_late_reply_harms_nothing() {
     let patient = policy(|policy| policy.strikes = 3);
-    let adaptation = builder()
+    let adaptation = defaults()
         .policy("00-late", patient)
         .start(Node::default())
         .await
@@ -385,7 +388,7 @@ async fn timeouts_can_be_those_of_a_plugin_and_of_an_event() {
         let created = EventMask::of(Event::CreateContainer);
         policy.event_timeouts = vec![(created, Duration::from_secs(10))];
     });
-    let adaptation = builder()
+    let adaptation = defaults()
         .policy("quick", quick)
         .start(Node::default())
         .await
@@ -411,7 +414,7 @@ async fn timeouts_can_be_those_of_a_plugin_and_of_an_event() {
 #[tokio::test(start_paused = true)]
 async fn under_fail_request_a_late_plugin_fails_the_request_and_the_next_goes_on() {
     let strict = policy(|policy| policy.on_failure = OnFailure::FailRequest);
-    let adaptation = builder()
+    let adaptation = defaults()
         .policy("late", strict)
         .start(Node::default())
         .await

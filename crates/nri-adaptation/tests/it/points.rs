@@ -16,14 +16,14 @@ use tokio::time::Instant;
 
 use crate::events::life;
 use crate::fake::{
-    Fake, Gate, Node, adaptation, builder, container, creation, mask, options, pod, soon,
+    Fake, Gate, Node, adaptation, builder, container, creation, defaults, mask, options, pod, soon,
 };
 use crate::order::{adds_env, create, env};
 use crate::raw::Raw;
 
 #[tokio::test(start_paused = true)]
 async fn point_01_fifty_silent_connections_do_not_delay_a_good_plugin() {
-    let adaptation = adaptation().await;
+    let adaptation = defaults().start(Node::with(2, 2)).await.unwrap();
     let silent: Vec<_> = (0..50).map(|_| Raw::attach(&adaptation)).collect();
     let began = Instant::now();
     let _good = Fake::new("10-good").join(&adaptation).await;
