@@ -2,10 +2,12 @@
 
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use longshore_checkpoint::{
-    CodecError, Durability, Loaded, Record, RootLock, Writer, bincode_decode, bincode_encode, read,
+    CheckpointError, CodecError, Durability, Loaded, Record, RootLock, Writer, bincode_decode,
+    bincode_encode, read,
 };
 use longshore_paths::{InstanceId, RuntimeDir, StateRoot};
 
@@ -36,9 +38,8 @@ impl Root {
         prepare("runtime_dir", runtime_dir, if root { 0o711 } else { 0o700 })?;
         let state = StateRoot::new(state_dir);
         let runtime = RuntimeDir::new(runtime_dir);
-        let lock = |key, path| {
-            RootLock::acquire(path).map_err(|source| SupervisorError::Lock { key, source })
-        };
+        let lock =
+            |key, path| acquire(path).map_err(|source| SupervisorError::Lock { key, source });
         let locks = [
             lock("state_dir", state.lock_file())?,
             lock("runtime_dir", runtime_dir.join("lock"))?,
@@ -50,6 +51,25 @@ impl Root {
             instance,
             _locks: locks,
         })
+    }
+}
+
+/// How long a start waits for a daemon that is just ending, and how often it looks.
+const LOCK_PATIENCE: Duration = Duration::from_secs(2);
+const LOCK_PAUSE_MS: u16 = 10;
+
+/// Takes a lock. A daemon that was killed has its locks until it is gone, and as long as the shim that it was
+/// just spawning has not executed its program.
+fn acquire(path: PathBuf) -> Result<RootLock, CheckpointError> {
+    let deadline = Instant::now() + LOCK_PATIENCE;
+    loop {
+        match RootLock::acquire(&path) {
+            Err(CheckpointError::Locked { .. }) if Instant::now() < deadline => {
+                // Before anything else runs on this thread.
+                let _a_pause = nix::poll::poll(&mut [], LOCK_PAUSE_MS);
+            }
+            taken => return taken,
+        }
     }
 }
 
@@ -197,6 +217,22 @@ mod tests {
         }
         drop(first);
         assert_eq!(Root::open(&state, &runtime).unwrap().instance, id);
+    }
+
+    #[test]
+    fn a_lock_that_is_just_let_go_of_is_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let (state, runtime) = (dir.path().join("s"), dir.path().join("r"));
+        let first = Root::open(&state, &runtime).unwrap();
+        let both = std::sync::Arc::new(std::sync::Barrier::new(2));
+        let begun = std::sync::Arc::clone(&both);
+        let ending = std::thread::spawn(move || {
+            begun.wait();
+            drop(first);
+        });
+        both.wait();
+        assert!(Root::open(&state, &runtime).is_ok());
+        ending.join().unwrap();
     }
 
     #[test]
