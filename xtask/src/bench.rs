@@ -31,6 +31,8 @@ enum Name {
     Csi,
     /// Durable records against the bare system calls.
     Checkpoint,
+    /// The adaptation and the stub of NRI, beside Go's.
+    Nri,
 }
 
 impl Name {
@@ -38,6 +40,7 @@ impl Name {
         match self {
             Self::Csi => &["bench-csi", "bench-agent"],
             Self::Checkpoint => &["bench-checkpoint"],
+            Self::Nri => &["bench-nri"],
         }
     }
 }
@@ -49,16 +52,14 @@ impl Name {
 pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     let programs = options.name.programs();
     let mut build = sh::cargo(root);
-    build.args([
-        "build",
-        "--release",
-        "--package",
-        "longshore",
-        "--package",
-        "longshore-agent",
-        "--package",
-        "longshore-bench",
-    ]);
+    build.args(["build", "--release", "--package", "longshore-bench"]);
+    match options.name {
+        // The others start the daemon and its shim.
+        Name::Nri => build.args(["--bin", "bench-nri"]),
+        Name::Csi | Name::Checkpoint => {
+            build.args(["--package", "longshore", "--package", "longshore-agent"])
+        }
+    };
     // Cargo's progress is on standard error: `--json` keeps standard output to itself.
     let status = build.status().context("starting cargo build")?;
     if !status.success() {

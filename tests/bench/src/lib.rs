@@ -23,6 +23,7 @@
 mod clock;
 mod node;
 mod options;
+pub mod proc;
 mod report;
 mod samples;
 

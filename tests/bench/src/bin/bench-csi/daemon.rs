@@ -11,7 +11,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tokio::time::{Instant, sleep};
 
-use crate::proc;
+use longshore_bench::proc;
 
 const PLUGINS: usize = 10;
 const PATIENCE: Duration = Duration::from_secs(30);

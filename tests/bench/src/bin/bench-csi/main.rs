@@ -8,7 +8,7 @@ mod bare;
 mod daemon;
 mod endpoint;
 mod plugin;
-mod proc;
+
 mod recovery;
 
 use std::env;

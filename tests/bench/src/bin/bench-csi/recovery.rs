@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use longshore_agent::give_back_memory;
 use longshore_agent_client::{AgentClient, Show};
-use longshore_bench::{Failure, Node, Report, Row, Samples, Unit, client, socket};
+use longshore_bench::{Failure, Node, Report, Row, Samples, Unit, client, proc, socket};
 use longshore_checkpoint::{CodecError, Loaded, Record, read};
 use longshore_csi_manager::{CsiManager, ManagerOptions, PluginConfig};
 use longshore_csi_probe::LivenessPolicy;
@@ -20,7 +20,7 @@ use longshore_paths::{InstanceId, RuntimeDir, Service, StateRoot};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tokio::time::timeout;
 
-use crate::{endpoint, proc};
+use crate::endpoint;
 
 const PLUGINS: u32 = 1_000;
 const PATIENCE: Duration = Duration::from_secs(120);

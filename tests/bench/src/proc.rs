@@ -4,10 +4,13 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use longshore_bench::Failure;
+use crate::Failure;
 
 /// `VmRSS`, in KiB.
-pub(crate) fn resident(pid: u32) -> Result<f64, Failure> {
+///
+/// # Errors
+/// When the process is not there.
+pub fn resident(pid: u32) -> Result<f64, Failure> {
     field(
         &fs::read_to_string(format!("/proc/{pid}/status"))?,
         &["VmRSS:"],
@@ -15,13 +18,19 @@ pub(crate) fn resident(pid: u32) -> Result<f64, Failure> {
 }
 
 /// What is the process's own, in KiB: clean and dirty private pages.
-pub(crate) fn private(pid: u32) -> Result<f64, Failure> {
+///
+/// # Errors
+/// When the process is not there.
+pub fn private(pid: u32) -> Result<f64, Failure> {
     let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup"))?;
     field(&text, &["Private_Clean:", "Private_Dirty:"])
 }
 
 /// Processor time of all its threads so far.
-pub(crate) fn on_cpu(pid: u32) -> Result<Duration, Failure> {
+///
+/// # Errors
+/// When the process is not there.
+pub fn on_cpu(pid: u32) -> Result<Duration, Failure> {
     let mut total = 0;
     for task in fs::read_dir(format!("/proc/{pid}/task"))? {
         let text = fs::read_to_string(task?.path().join("schedstat"))?;
@@ -33,7 +42,10 @@ pub(crate) fn on_cpu(pid: u32) -> Result<Duration, Failure> {
 
 /// Pids of the processes whose arguments begin with any program and `first`, and that have
 /// `text` in their arguments or environment.
-pub(crate) fn called(first: &str, text: &str) -> Result<Vec<u32>, Failure> {
+///
+/// # Errors
+/// When the process is not there.
+pub fn called(first: &str, text: &str) -> Result<Vec<u32>, Failure> {
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc")? {
         let entry = entry?;
