@@ -110,7 +110,8 @@ fn differ(what: &str, wanted: &Value, came: &Value, problems: &mut Vec<String>) 
 }
 
 /// A unified diff of two JSON values, indented.
-pub(crate) fn diff(before: &Value, after: &Value) -> String {
+#[must_use]
+pub fn diff(before: &Value, after: &Value) -> String {
     let (before, after) = (format!("{before:#}\n"), format!("{after:#}\n"));
     let diff = similar::TextDiff::from_lines(&before, &after);
     diff.unified_diff().context_radius(2).to_string()

@@ -33,6 +33,7 @@ mod text;
 
 pub use case::{Action, Case, Expected, Move, Policy, Step};
 pub use cases::{BUILT_IN, EXAMPLE};
+pub use compare::diff as spec_diff;
 pub use error::SimulateError;
 pub use junit::junit;
 pub use node::Node;

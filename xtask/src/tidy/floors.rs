@@ -81,7 +81,7 @@ pub(crate) const HOUSE: &[Member] = &[
     internal("nri-simulate", 4, 110),
     internal("csi-manager", 4, 130),
     internal("supervisor", 6, 142),
-    internal("cli", 7, 172),
+    internal("cli", 7, 195),
     internal("bench", OUTSIDE, 180),
     internal("e2e", OUTSIDE, 180),
     internal("xtask", OUTSIDE, 80),

@@ -1,8 +1,10 @@
 //! `longshore demo`: the main job, on the embedded agent, in a temporary root.
 //!
 //! ```text
-//!   launch -> endpoints -> create, stage, publish -> write -> SIGKILL -> back -> read -> clean up
+//!   launch -> endpoints -> create, stage, publish -> write -> SIGKILL -> back -> read -> adjust -> clean up
 //! ```
+
+mod nri;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -175,7 +177,8 @@ async fn show(local: &Local, out: &mut Out) -> Result<()> {
             .await
             .with_context(|| format!("plugin {}", plugin.name))?;
     }
-    Ok(())
+    out.line("")?;
+    Box::pin(nri::show(out)).await.context("the NRI plugin")
 }
 
 async fn show_one(local: &Local, plugin: &Plugin, out: &mut Out) -> Result<()> {

@@ -7,6 +7,7 @@ mod container;
 mod daemon;
 mod demo;
 mod import_mesos;
+mod nri_simulate;
 mod nri_trace;
 mod permissions;
 mod probe;

@@ -307,7 +307,10 @@ async fn a_go_plugin_killed_within_its_handler_is_passed_over_and_may_come_back(
         )
         .await;
     let mut dies = ours
-        .plugin("10-dies", &json!({"events": "CreateContainer", "die": "CreateContainer"}))
+        .plugin(
+            "10-dies",
+            &json!({"events": "CreateContainer", "die": "CreateContainer"}),
+        )
         .await;
     let created = ours.create("c0").await.unwrap();
     assert_eq!(created.adjustment.annotations["other"], "1");

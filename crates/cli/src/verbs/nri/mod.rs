@@ -1,5 +1,7 @@
 //! `longshore nri ..`: a bench for authors of NRI plugins.
 
+mod plugin;
+pub(crate) mod simulate;
 mod trace;
 
 use anyhow::Result;
@@ -15,13 +17,19 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Verb {
+    /// Try plugins out without a cluster: play a case to them, and show what changes in the container.
+    Simulate(Box<simulate::Args>),
     /// Show what plugins and a runtime say to each other, live or from a record.
     Trace(trace::Args),
+    /// The bundled plugin: sets what annotations of a pod say.
+    Plugin(plugin::Args),
 }
 
 pub(crate) fn run(args: Args, out: &mut Out) -> Result<Exit> {
     crate::logging::start_if_asked()?;
     match args.verb {
+        Verb::Simulate(args) => simulate::run(*args, out),
         Verb::Trace(args) => trace::run(args, out),
+        Verb::Plugin(args) => plugin::run(args),
     }
 }

@@ -1,0 +1,203 @@
+//! `longshore nri simulate`: plugins tried out without a cluster.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use longshore_nri_api::PluginId;
+use longshore_nri_simulate::{
+    BUILT_IN, Case, Command, EXAMPLE, Play, Plugins, Profile, Report, junit, run as play, text,
+    updated,
+};
+
+use crate::fault::{Exit, Fault};
+use crate::output::Out;
+use crate::signals::Interrupts;
+use crate::verbs::{block_on, duration};
+
+/// The index of the first plugin that has none of its own.
+const FIRST_INDEX: u8 = 10;
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Plays a case to plugins and shows what becomes of the container: exit 1 when something is rejected or not as expected.
+
+Built-in cases for -f: slow, big-sync, restart, idle-peers, required, conflict.
+Runtimes for --runtime: containerd@1.7, containerd@2.0, @2.1, @2.2, cri-o@1.26 to @1.35.")]
+pub(crate) struct Args {
+    /// The plugin: a program and its arguments, started as a runtime starts plugins.
+    #[arg(last = true, value_name = "CMD")]
+    command: Vec<OsString>,
+    /// Another plugin, 'CMD ARGS'; may be repeated. Asked in the order of their indices.
+    #[arg(long, value_name = "CMD")]
+    plugin: Vec<String>,
+    /// Wait for plugins that connect to this socket instead.
+    #[arg(long, value_name = "SOCKET", conflicts_with_all = ["command", "plugin"])]
+    listen: Option<PathBuf>,
+    /// The index of the plugin: two digits. Otherwise that of its file name, or 10, 11 ..
+    #[arg(long, value_name = "NN")]
+    index: Option<String>,
+    /// The name of the plugin. Otherwise its file name.
+    #[arg(long)]
+    name: Option<String>,
+    /// A case, YAML or JSON, or the name of a built-in one.
+    #[arg(short = 'f', long = "file", value_name = "CASE", conflicts_with_all = ["pod", "container", "spec"])]
+    file: Option<PathBuf>,
+    /// The pod, as `crictl runp` reads it.
+    #[arg(long, value_name = "FILE")]
+    pod: Option<PathBuf>,
+    /// The container, as `crictl create` reads it.
+    #[arg(long, value_name = "FILE")]
+    container: Option<PathBuf>,
+    /// The OCI spec of the container, a config.json.
+    #[arg(long, value_name = "FILE")]
+    spec: Option<PathBuf>,
+    /// Behave like this runtime.
+    #[arg(long, value_name = "NAME@VERSION")]
+    runtime: Option<String>,
+    /// How long plugins may take to come.
+    #[arg(long, value_name = "D", default_value = "10s", value_parser = duration)]
+    wait: Duration,
+    /// Print a case to begin with, and end.
+    #[arg(long, exclusive = true)]
+    print_example: bool,
+    /// Print the report as JSON: adjustments, owners, specs.
+    #[arg(long)]
+    json: bool,
+    /// Also write the report for JUnit to this file.
+    #[arg(long, value_name = "FILE")]
+    junit: Option<PathBuf>,
+    /// Write what came into the case file, as what is expected. Comments of the file are lost.
+    #[arg(long, requires = "file")]
+    update: bool,
+}
+
+pub(crate) fn run(args: Args, out: &mut Out) -> Result<Exit> {
+    if args.print_example {
+        out.line(EXAMPLE.trim_end())?;
+        return Ok(Exit::Success);
+    }
+    let (case, file) = case(&args)?;
+    if args.update && file.is_none() {
+        return Err(usage(
+            "--update needs a file: a built-in case has no expectations to write",
+        ));
+    }
+    let mut play_of = Play::new(case, plugins(&args)?)?;
+    if let Some(runtime) = &args.runtime {
+        play_of.profile = Profile::parse(runtime)?;
+    }
+    play_of.wait = args.wait;
+    let report = block_on(Box::pin(async {
+        let mut interrupts = Interrupts::new().context("cannot handle signals")?;
+        // What was started is killed with the future.
+        tokio::select! {
+            report = play(&play_of) => Ok(report?),
+            signal = interrupts.next() => Err(anyhow::anyhow!("interrupted by {signal}")),
+        }
+    }))?;
+    if let Some(path) = &args.junit {
+        let suite = file
+            .as_deref()
+            .unwrap_or_else(|| Path::new("longshore nri simulate"));
+        write(path, &junit(&report, &suite.display().to_string()))?;
+    }
+    if let (true, Some(path)) = (args.update, &file) {
+        write(path, &updated(&play_of.case, &report).to_text(path)?)?;
+    }
+    show(&report, args.json, args.update, out)
+}
+
+fn show(report: &Report, json: bool, update: bool, out: &mut Out) -> Result<Exit> {
+    if json {
+        out.json(&report.to_json())?;
+    } else {
+        out.line(text(report).trim_end())?;
+    }
+    // What was just written down is what is expected.
+    match report.ok() || update {
+        true => Ok(Exit::Success),
+        false => Ok(Exit::Failure),
+    }
+}
+
+/// The case, and its file where it has one.
+fn case(args: &Args) -> Result<(Case, Option<PathBuf>)> {
+    let Some(file) = &args.file else {
+        let files = [&args.pod, &args.container, &args.spec].map(Option::as_deref);
+        return Ok((Case::from_files(files[0], files[1], files[2])?, None));
+    };
+    let built_in = BUILT_IN.iter().find(|(name, ..)| Path::new(name) == file);
+    match built_in {
+        Some((name, _, text)) => Ok((Case::parse(text, name)?, None)),
+        None => Ok((Case::load(file)?, Some(file.clone()))),
+    }
+}
+
+fn plugins(args: &Args) -> Result<Plugins> {
+    if let Some(socket) = &args.listen {
+        return Ok(Plugins::Listen(socket.clone()));
+    }
+    let mut commands = Vec::new();
+    if !args.command.is_empty() {
+        commands.push(args.command.clone());
+    }
+    for line in &args.plugin {
+        let words = shell_words::split(line)
+            .map_err(|error| usage(format!("--plugin {line:?}: {error}")))?;
+        commands.push(words.into_iter().map(OsString::from).collect());
+    }
+    if commands.is_empty() {
+        return Err(usage(
+            "name a plugin: longshore nri simulate -- CMD, --plugin 'CMD ARGS', or --listen SOCKET",
+        ));
+    }
+    if commands.len() > 1 && (args.index.is_some() || args.name.is_some()) {
+        return Err(usage(
+            "--index and --name are for one plugin: name the files of several NN-name",
+        ));
+    }
+    let here = std::env::current_dir().context("cannot find the current directory")?;
+    let mut next = FIRST_INDEX;
+    let mut made = Vec::new();
+    for mut words in commands {
+        let program = if words.is_empty() {
+            OsString::new()
+        } else {
+            words.remove(0)
+        };
+        let id = identity(Path::new(&program), args, &mut next)?;
+        made.push(Command::new(id, Path::new(&program), words, &here)?);
+    }
+    Ok(Plugins::Commands(made))
+}
+
+/// Index and name: the options', else those of the file name, else 10, 11 .. and the file name.
+fn identity(program: &Path, args: &Args, next: &mut u8) -> Result<PluginId> {
+    let file = program.file_name().unwrap_or_default().to_string_lossy();
+    let own = PluginId::from_file_name(&file).ok();
+    let index = match (&args.index, &own) {
+        (Some(index), _) => index.clone(),
+        (None, Some(own)) => own.index().to_string(),
+        (None, None) => {
+            *next = next.saturating_add(1);
+            format!("{:02}", *next - 1)
+        }
+    };
+    let name = match (&args.name, &own) {
+        (Some(name), _) => name.clone(),
+        (None, Some(own)) => own.base().to_owned(),
+        (None, None) => file.into_owned(),
+    };
+    PluginId::new(&index, &name)
+        .map_err(|error| usage(format!("{error}: set --index NN and --name NAME")))
+}
+
+fn usage(message: impl Into<String>) -> anyhow::Error {
+    Fault::new(Exit::Usage, message).into()
+}
+
+fn write(path: &Path, text: &str) -> Result<()> {
+    std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+}
