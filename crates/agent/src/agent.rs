@@ -1,12 +1,17 @@
 //! The agent as a whole: containers behind an HTTP front.
 
+use std::io;
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+use longshore_checkpoint::{CheckpointError, Durability, Recovered, Writer};
 
 use crate::containers::Containers;
 use crate::error::AgentError;
 use crate::http::{HttpServer, Listeners};
 use crate::options::AgentOptions;
+use crate::record::{AGENT_ID, AgentIdRecord};
 
 /// A running agent. Dropping it ends its tasks and connections at once, [`shutdown`](Self::shutdown)
 /// in good order; the containers live on in both cases and are taken over by the next start.
@@ -27,8 +32,12 @@ impl Agent {
         // Bound first: clients wait in the queue for the recovery instead of being refused.
         let listeners = Listeners::bind(&options.socket, options.tcp.as_ref()).await?;
         let containers = Containers::start(&options).await?;
+        let agent_id = match options.agent_id {
+            Some(id) => id,
+            None => kept_id(options.state_dir).await?,
+        };
         let service = Arc::new(containers.clone());
-        let server = HttpServer::start(listeners, service, options.agent_id, options.http);
+        let server = HttpServer::start(listeners, service, agent_id, options.http);
         Ok(Self { containers, server })
     }
 
@@ -48,5 +57,60 @@ impl Agent {
     pub async fn shutdown(self) {
         self.server.shutdown().await;
         self.containers.shutdown().await;
+    }
+}
+
+/// The id in the state directory; one is drawn and written when there is none.
+async fn kept_id(state_dir: PathBuf) -> Result<String, AgentError> {
+    let path = state_dir.join(AGENT_ID);
+    let file = path.clone();
+    let read_or_drawn = tokio::task::spawn_blocking(move || read_or_draw_id(&file));
+    read_or_drawn
+        .await
+        .unwrap_or_else(|error| Err(io::Error::other(error)))
+        .map_err(|source| AgentError::Io {
+            action: "read or make the agent's id in",
+            path,
+            source,
+        })
+}
+
+fn read_or_draw_id(path: &Path) -> io::Result<String> {
+    let failed = |error: CheckpointError| io::Error::other(error);
+    let damaged = match longshore_checkpoint::recover::<AgentIdRecord>(path).map_err(failed)? {
+        Recovered::Record(record) => return Ok(record.id),
+        Recovered::Nothing => None,
+        Recovered::Quarantined { damage, .. } => Some(damage),
+        Recovered::Newer { damage } => return Err(io::Error::other(damage)),
+    };
+    if let Some(damage) = damaged {
+        tracing::warn!(path = %path.display(), %damage, "the agent's id was damaged; it gets another one");
+    }
+    let mut random = [0; 8];
+    getrandom::fill(&mut random).map_err(io::Error::other)?;
+    let id = format!("longshore-{:016x}", u64::from_ne_bytes(random));
+    let record = AgentIdRecord { id: id.clone() };
+    Writer::new()
+        .write(path, &record, Durability::Power)
+        .map_err(failed)?;
+    Ok(id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_id_is_random_and_kept_and_a_damaged_one_set_aside() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(AGENT_ID);
+        let id = read_or_draw_id(&path).unwrap();
+        assert_eq!(read_or_draw_id(&path).unwrap(), id);
+        let elsewhere = dir.path().join("elsewhere").join(AGENT_ID);
+        assert_ne!(read_or_draw_id(&elsewhere).unwrap(), id);
+        std::fs::write(&path, "garbage").unwrap();
+        assert_ne!(read_or_draw_id(&path).unwrap(), id);
+        let aside = path.with_extension("id.corrupt-1");
+        assert_eq!(std::fs::read(aside).unwrap(), b"garbage");
     }
 }

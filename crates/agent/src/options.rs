@@ -10,8 +10,9 @@ use crate::http::HttpLimits;
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct AgentOptions {
-    /// What GET_AGENT answers as the agent's id.
-    pub agent_id: String,
+    /// What GET_AGENT answers as the agent's id; when `None`, a random one that is drawn once and
+    /// kept in `state_dir`.
+    pub agent_id: Option<String>,
     /// Holds the sandboxes, in `containers/`. Made with mode 0711 when missing.
     pub state_dir: PathBuf,
     /// Holds what is known of each container. It cannot outlive a reboot, so it belongs on a
@@ -39,6 +40,9 @@ pub struct AgentOptions {
     pub cgroup_root: Option<PathBuf>,
     /// Whether containers get cgroups at all.
     pub cgroups: bool,
+    /// The soft and the hard limit of open files (RLIMIT_NOFILE) of a container whose request sets
+    /// none; the agent's own when `None`. For a program that has raised its own.
+    pub open_files: Option<(u64, u64)>,
 }
 
 impl AgentOptions {
@@ -51,7 +55,7 @@ impl AgentOptions {
         shim: ShimCommand,
     ) -> Self {
         Self {
-            agent_id: "longshore".to_owned(),
+            agent_id: None,
             state_dir: state_dir.into(),
             run_dir: run_dir.into(),
             socket: socket.into(),
@@ -65,6 +69,7 @@ impl AgentOptions {
             logs: LogOptions::default(),
             cgroup_root: None,
             cgroups: true,
+            open_files: None,
         }
     }
 }

@@ -39,6 +39,16 @@ pub(crate) const PID: &str = "pid";
 /// The file of the [`ExitRecord`].
 pub(crate) const EXIT: &str = "exit";
 
+/// The file of the [`AgentIdRecord`], in the state directory.
+pub(crate) const AGENT_ID: &str = "agent.id";
+
+/// The agent's own id, drawn once. Unlike the others it is power-durable: a changed id is another
+/// agent to whoever asks.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct AgentIdRecord {
+    pub id: String,
+}
+
 /// The intent: everything that the shim needs, and everything that the agent must know again.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ContainerRecord {
@@ -221,5 +231,6 @@ macro_rules! record {
 
 // A request is at most 4 MiB long.
 record!(ContainerRecord, "agent.container", 8 << 20);
+record!(AgentIdRecord, "agent.id", 1024);
 record!(PidRecord, "agent.pid", 4096);
 record!(ExitRecord, "agent.exit", 64 << 10);

@@ -79,6 +79,43 @@ pub fn encode<R: Record>(body: &[u8]) -> Vec<u8> {
 /// What is wrong with the file. [`Damage::Newer`], [`Damage::NewerFormat`] and [`Damage::OtherKind`] mean
 /// that it is intact.
 pub fn decode<R: Record>(file: &[u8]) -> Result<R, Damage> {
+    let Intact {
+        kind,
+        version,
+        body,
+    } = open(file)?;
+    if kind != R::KIND.as_bytes() {
+        return Err(Damage::OtherKind {
+            found: String::from_utf8_lossy(kind).into_owned(),
+        });
+    }
+    if version > R::READS_UP_TO {
+        return Err(Damage::Newer {
+            version,
+            supported: R::READS_UP_TO,
+        });
+    }
+    R::decode(version, body).map_err(|source| Damage::Corrupt(Corruption::Body(source)))
+}
+
+/// Kind and version of the record in the bytes of a file, whichever it is; the body is not looked at.
+///
+/// # Errors
+/// What is wrong with the file.
+pub fn kind_and_version(file: &[u8]) -> Result<(String, u16), Damage> {
+    let intact = open(file)?;
+    let kind = String::from_utf8_lossy(intact.kind).into_owned();
+    Ok((kind, intact.version))
+}
+
+/// A file whose checksum matches, in a format that this program reads.
+struct Intact<'a> {
+    kind: &'a [u8],
+    version: u16,
+    body: &'a [u8],
+}
+
+fn open(file: &[u8]) -> Result<Intact<'_>, Damage> {
     let found = length(file.len());
     let begins = file.len().min(MAGIC.len());
     if file[..begins] != MAGIC[..begins] {
@@ -142,19 +179,11 @@ pub fn decode<R: Record>(file: &[u8]) -> Result<R, Damage> {
         return Err(Damage::Corrupt(Corruption::Header));
     }
     let (kind, body) = rest.split_at(kind_length);
-    if kind != R::KIND.as_bytes() {
-        return Err(Damage::OtherKind {
-            found: String::from_utf8_lossy(kind).into_owned(),
-        });
-    }
-    let version = u16::from_le_bytes([v0, v1]);
-    if version > R::READS_UP_TO {
-        return Err(Damage::Newer {
-            version,
-            supported: R::READS_UP_TO,
-        });
-    }
-    R::decode(version, body).map_err(|source| Damage::Corrupt(Corruption::Body(source)))
+    Ok(Intact {
+        kind,
+        version: u16::from_le_bytes([v0, v1]),
+        body,
+    })
 }
 
 /// CRC32C of all bytes but those of the checksum itself; `file` has a whole header.

@@ -37,5 +37,6 @@ pub use fs::{Contents, FileSystem, OsFileSystem};
 pub use lock::RootLock;
 pub use record::{AnyRecord, Corruption, Damage, Loaded, Record, Recovered};
 pub use writer::{
-    Durability, Writer, create_dir_all, quarantine, read, recover, remove, sweep_temps,
+    Durability, Judgement, Writer, create_dir_all, judge, quarantine, read, recover, remove,
+    set_aside_in, sweep_temps,
 };

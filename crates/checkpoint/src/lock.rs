@@ -51,7 +51,8 @@ impl RootLock {
             };
             // A lock on a file that no longer has the name locks out nobody.
             if is_at(&file, path) {
-                write_pid(&mut file).map_err(|source| io_error(path, source))?;
+                // Full or read-only: who has it cannot be said then, but it is held.
+                let _only_a_hint = write_pid(&mut file);
                 return Ok(Self {
                     file,
                     path: path.to_owned(),
@@ -80,6 +81,13 @@ fn open_lock(path: &Path) -> Result<File, CheckpointError> {
         OFlag::O_RDWR | OFlag::O_CREAT | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
     match open(path, flags, Mode::S_IRUSR | Mode::S_IWUSR) {
         Ok(file) => Ok(file.into()),
+        // What is on record is taken up all the same; the file names an earlier holder then.
+        Err(Errno::EROFS) => {
+            let flags = flags & !(OFlag::O_ACCMODE | OFlag::O_CREAT);
+            open(path, flags, Mode::empty())
+                .map(File::from)
+                .map_err(|_errno| io_error(path, Errno::EROFS.into()))
+        }
         Err(Errno::ELOOP | Errno::EISDIR | Errno::ENXIO) => Err(CheckpointError::NotAFile {
             path: path.to_owned(),
         }),

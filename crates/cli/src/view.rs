@@ -135,6 +135,12 @@ pub(crate) fn status_json(status: &v1::Status) -> Value {
         },
         "plugins": status.plugins.iter().map(plugin_json).collect::<Vec<_>>(),
         "strays": status.strays,
+        "quarantined": status.quarantined.iter().map(|record| json!({
+            "path": record.path,
+            "reason": record.reason,
+            "advice": record.advice,
+            "at": opt(record.at_ms),
+        })).collect::<Vec<_>>(),
     })
 }
 

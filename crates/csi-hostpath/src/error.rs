@@ -2,6 +2,7 @@
 
 use std::{io, path::PathBuf};
 
+use longshore_checkpoint::CheckpointError;
 use longshore_csi_probe::Endpoint;
 use tonic::Status;
 
@@ -59,5 +60,20 @@ pub(crate) fn io_status(what: &str, path: &std::path::Path, error: &io::Error) -
         }
         io::ErrorKind::ResourceBusy => Status::failed_precondition(text),
         _ => Status::internal(text),
+    }
+}
+
+/// A record that could not be read or written; the error names it.
+pub(crate) fn record_status(error: &CheckpointError) -> Status {
+    let mut text = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        text = format!("{text}: {cause}");
+        source = cause.source();
+    }
+    if error.is_no_space() {
+        Status::resource_exhausted(text)
+    } else {
+        Status::internal(text)
     }
 }

@@ -1,32 +1,36 @@
 //! Volumes on disk.
 //!
 //! ```text
-//!   <state>/volumes/vol-<32 hex>/volume.json     name and capacity
+//!   <state>/volumes/vol-<32 hex>/volume.info     name and capacity: a record
 //!                               /data/           what is published
 //!                               /targets/<hash>  -> the path at which it is (or is about to be) staged or published
 //!          /volumes/.new-…  .dead-…              half made, half removed: swept at the next start
 //! ```
 
 use std::{
-    fs::{self, File, OpenOptions},
-    io::{self, Read, Write},
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt, symlink},
+    fs::{self, File},
+    io,
+    os::unix::fs::{DirBuilderExt, PermissionsExt, symlink},
     path::{Path, PathBuf},
 };
 
+use longshore_checkpoint::{
+    CheckpointError, CodecError, Durability, Loaded, Record, Writer, bincode_decode, bincode_encode,
+};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use tonic::Status;
 
 use crate::{
-    error::io_status,
+    error::{io_status, record_status},
     mounts::{bytes, mounted_below},
 };
 
 /// The longest name that the specification allows.
 const MAX_NAME: usize = 128;
 
-const MAX_RECORD: u64 = 64 * 1024;
+/// The record in a volume's directory.
+const RECORD: &str = "volume.info";
 
 /// A volume's id.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -60,14 +64,29 @@ pub(crate) struct Volume {
     pub(crate) capacity: u64,
 }
 
-#[derive(Serialize, Deserialize)]
-struct Record {
-    format: u32,
+/// What is on record of a volume; its id is the directory's name.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct VolumeRecord {
     name: String,
     capacity: u64,
 }
 
-const FORMAT: u32 = 1;
+impl Record for VolumeRecord {
+    const KIND: &'static str = "hostpath.volume";
+    const VERSION: u16 = 1;
+    const MAX_BODY: usize = 4096;
+
+    fn encode(&self) -> Result<Vec<u8>, CodecError> {
+        bincode_encode(self)
+    }
+
+    fn decode(version: u16, body: &[u8]) -> Result<Self, CodecError> {
+        match version {
+            1 => bincode_decode(body),
+            version => Err(CodecError::UnsupportedVersion { version }),
+        }
+    }
+}
 
 #[derive(Clone, Debug)]
 pub(crate) struct Store {
@@ -110,22 +129,17 @@ impl Store {
     }
 
     pub(crate) fn get(&self, id: &VolumeId) -> Result<Option<Volume>, Status> {
-        let path = self.dir(id).join("volume.json");
-        let mut text = Vec::new();
-        match File::open(&path).and_then(|file| file.take(MAX_RECORD).read_to_end(&mut text)) {
-            Ok(_) => {}
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(io_status("read", &path, &error)),
-        }
+        let path = self.dir(id).join(RECORD);
         let damaged =
             |why: &dyn std::fmt::Display| Status::data_loss(format!("{}: {why}", path.display()));
-        let record: Record = serde_json::from_slice(&text).map_err(|error| damaged(&error))?;
-        if record.format != FORMAT {
-            return Err(damaged(&format_args!(
-                "format {} is not known here",
-                record.format
-            )));
-        }
+        let record: VolumeRecord = match longshore_checkpoint::read(&path) {
+            Ok(Loaded::Record(record)) => record,
+            Ok(Loaded::Missing) => return Ok(None),
+            // The directory had its name only once the record in it was whole.
+            Ok(Loaded::Empty) => return Err(damaged(&"empty")),
+            Ok(Loaded::Damaged(damage)) => return Err(damaged(&damage)),
+            Err(error) => return Err(record_status(&error)),
+        };
         Ok(Some(Volume {
             id: id.clone(),
             name: record.name,
@@ -169,26 +183,32 @@ impl Store {
         };
         let fresh = self.volumes.join(format!(".new-{}", volume.id.as_str()));
         let made = self.make(&fresh, &volume);
-        if let Err(error) = made {
+        if let Err(status) = made {
             sweep(&fresh);
-            return Err(io_status("create", &self.dir(&volume.id), &error));
+            return Err(status);
         }
         Ok(volume)
     }
 
-    fn make(&self, fresh: &Path, volume: &Volume) -> io::Result<()> {
+    fn make(&self, fresh: &Path, volume: &Volume) -> Result<(), Status> {
         sweep(fresh);
-        let mut private = fs::DirBuilder::new();
-        private.mode(0o700);
-        private.create(fresh)?;
-        private.create(fresh.join("targets"))?;
-        let data = fresh.join("data");
-        fs::create_dir(&data)?;
-        // Whoever gets the volume may write to it, whatever its user; the state directory above is private.
-        fs::set_permissions(&data, fs::Permissions::from_mode(0o777))?;
-        write_record(&fresh.join("volume.json"), volume)?;
-        rename(fresh, &self.dir(&volume.id))?;
-        File::open(&self.volumes)?.sync_all()
+        let directories = || {
+            let mut private = fs::DirBuilder::new();
+            private.mode(0o700);
+            private.create(fresh)?;
+            private.create(fresh.join("targets"))?;
+            let data = fresh.join("data");
+            fs::create_dir(&data)?;
+            // Whoever gets the volume may write to it, whatever its user; the state directory above is private.
+            fs::set_permissions(&data, fs::Permissions::from_mode(0o777))
+        };
+        let dir = self.dir(&volume.id);
+        let failed = |error: io::Error| io_status("create", &dir, &error);
+        directories().map_err(failed)?;
+        write_record(fresh, volume)?;
+        rename(fresh, &dir)
+            .and_then(|()| File::open(&self.volumes)?.sync_all())
+            .map_err(failed)
     }
 
     pub(crate) fn resize(&self, volume: &Volume, capacity: u64) -> Result<Volume, Status> {
@@ -196,16 +216,7 @@ impl Store {
             capacity,
             ..volume.clone()
         };
-        let dir = self.dir(&volume.id);
-        let fresh = dir.join(".volume.json");
-        let written = match fs::remove_file(&fresh) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => write_record(&fresh, &volume),
-        };
-        written
-            .and_then(|()| rename(&fresh, &dir.join("volume.json")))
-            .and_then(|()| File::open(&dir)?.sync_all())
-            .map_err(|error| io_status("write", &dir.join("volume.json"), &error))?;
+        write_record(&self.dir(&volume.id), &volume)?;
         Ok(volume)
     }
 
@@ -268,20 +279,14 @@ impl Store {
     }
 }
 
-fn write_record(path: &Path, volume: &Volume) -> io::Result<()> {
-    let record = Record {
-        format: FORMAT,
+fn write_record(dir: &Path, volume: &Volume) -> Result<(), Status> {
+    let record = VolumeRecord {
         name: volume.name.clone(),
         capacity: volume.capacity,
     };
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(path)?;
-    serde_json::to_writer(&mut file, &record)?;
-    file.write_all(b"\n")?;
-    file.sync_all()
+    Writer::new()
+        .write(dir.join(RECORD), &record, Durability::Power)
+        .map_err(|error: CheckpointError| record_status(&error))
 }
 
 #[expect(
@@ -365,6 +370,16 @@ mod tests {
     }
 
     #[test]
+    fn a_volume_record_has_the_bytes_of_its_golden_file() {
+        let sample = VolumeRecord {
+            name: "pvc-1".to_owned(),
+            capacity: 1 << 30,
+        };
+        let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/hostpath.volume");
+        longshore_checkpoint::testing::check_golden(dir, &sample, 1, "0.1.0").unwrap();
+    }
+
+    #[test]
     fn a_damaged_record_is_named_and_left_out_of_the_list() {
         let dir = tempfile::tempdir().unwrap();
         let store = Store::open(dir.path()).unwrap();
@@ -372,12 +387,13 @@ mod tests {
             store.create("bad", 1).unwrap(),
             store.create("good", 1).unwrap(),
         );
-        for damage in ["", "{", "{\"format\":2,\"name\":\"bad\",\"capacity\":1}"] {
-            let path = store.dir(&bad.id).join("volume.json");
+        let path = store.dir(&bad.id).join(RECORD);
+        let whole = fs::read(&path).unwrap();
+        for damage in [&b""[..], b"{", &whole[1..], &whole[..whole.len() - 1]] {
             fs::write(&path, damage).unwrap();
             let status = store.get(&bad.id).unwrap_err();
             assert_eq!(status.code(), tonic::Code::DataLoss);
-            assert!(status.message().contains("volume.json"), "{status}");
+            assert!(status.message().contains(RECORD), "{status}");
         }
         assert_eq!(store.list().unwrap(), [good]);
     }

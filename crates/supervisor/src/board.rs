@@ -6,6 +6,7 @@ use std::time::SystemTime;
 use tokio::sync::watch;
 
 use crate::Config;
+use crate::quarantine::SetAside;
 
 /// The daemon's own state; the plugins' is the manager's.
 #[derive(Debug, Clone)]
@@ -20,6 +21,8 @@ pub(crate) struct DaemonState {
     pub(crate) refused: Option<(SystemTime, String)>,
     /// Since when the agent has not answered, and why.
     pub(crate) silent: Option<(SystemTime, String)>,
+    /// Damaged records that were set aside.
+    pub(crate) quarantined: Vec<SetAside>,
 }
 
 /// Publishes the daemon's own state.
@@ -34,6 +37,7 @@ impl Board {
             loaded_at: SystemTime::now(),
             refused: None,
             silent: None,
+            quarantined: Vec::new(),
         };
         Self(watch::Sender::new(Arc::new(state)))
     }
@@ -75,6 +79,13 @@ impl Board {
             return;
         }
         self.change(|state| state.refused = Some((SystemTime::now(), reason)));
+    }
+
+    /// The records that are set aside now.
+    pub(crate) fn quarantined(&self, found: Vec<SetAside>) {
+        if self.now().quarantined != found {
+            self.change(|state| state.quarantined = found);
+        }
     }
 
     /// The agent answered (`None`) or did not, and why.

@@ -16,6 +16,7 @@ mod control;
 mod dirs;
 mod error;
 mod logs;
+mod quarantine;
 mod reload;
 mod run;
 mod watch_dir;

@@ -41,6 +41,9 @@ pub struct Program {
     pub version: &'static str,
     /// How it becomes the parent of a container.
     pub shim: ShimCommand,
+    /// The soft and the hard limit of open files that it was started with, for its containers;
+    /// `None` where it has not changed its own.
+    pub open_files: Option<(u64, u64)>,
 }
 
 /// Runs a daemon until `shutdown`, then leaves the containers running. `ready` is called once the
@@ -115,6 +118,9 @@ pub async fn run(
     };
     spawn(&tasks, &stop, reloader.run());
     spawn(&tasks, &stop, stay_small(manager.clone()));
+    let (state, runtime) = (root.state.clone(), root.runtime.clone());
+    let quarantine = crate::quarantine::watch(state, runtime, manager.clone(), board.clone());
+    spawn(&tasks, &stop, quarantine);
     if agent.is_none() {
         spawn(&tasks, &stop, watch_agent(client, board));
     }
@@ -200,10 +206,9 @@ fn agent_options(
         root.runtime.agent_socket(),
         program.shim.clone(),
     );
-    options.agent_id = config
-        .agent_id
-        .clone()
-        .unwrap_or_else(|| format!("longshore-{}", root.instance));
+    let own_id = || format!("longshore-{}", root.instance);
+    options.agent_id = Some(config.agent_id.clone().unwrap_or_else(own_id));
+    options.open_files = program.open_files;
     options.exit_retention = settings.exit_retention;
     options.max_containers = settings.max_containers;
     options.cgroups = settings.cgroups;

@@ -17,12 +17,13 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use longshore_checkpoint::{Durability, Writer};
 use longshore_paths::ContainerId;
+use nix::sys::resource::Resource;
 
 use super::Host;
 use super::plan::{self, Rights};
 use super::sandbox::Sandboxes;
 use crate::cgroup;
-use crate::record::{self, Cgroups, ContainerRecord, Facts, Logs, Spec};
+use crate::record::{self, Cgroups, ContainerRecord, Facts, Logs, Rlimit, Spec};
 use crate::service::{LaunchError, LaunchErrorKind, LaunchRequest};
 use crate::shim::{mounts, sys};
 
@@ -100,7 +101,13 @@ fn steps(
     made.sandbox = host
         .sandboxes
         .make(id, plan.user.as_ref())
-        .map_err(|error| internal("Failed to create sandbox", &error))?;
+        .map_err(|error| {
+            let path = host.sandboxes.path(id);
+            internal(
+                &format!("Failed to create sandbox {}", path.display()),
+                &error,
+            )
+        })?;
     for directory in &plan.directories {
         make_directory(directory, &mut made.directories).map_err(|error| {
             let what = format!("Failed to create the volume {}", directory.display());
@@ -134,7 +141,7 @@ fn steps(
             program: plan.program,
             environment: plan.environment,
             user: plan.user,
-            rlimits: plan.rlimits,
+            rlimits: with_open_files(plan.rlimits, host.open_files),
             oom_score_adj: 0,
             mounts: plan.mounts,
             cgroups: given.cgroups,
@@ -173,6 +180,20 @@ fn steps(
         )
     })?;
     Ok((shim, report, record.facts))
+}
+
+/// The limits of a container: what its request says, and for open files else what `default` says.
+fn with_open_files(mut limits: Vec<Rlimit>, default: Option<(u64, u64)>) -> Vec<Rlimit> {
+    let resource = Resource::RLIMIT_NOFILE as u32;
+    let asked_for = limits.iter().any(|limit| limit.resource == resource);
+    if let (false, Some((soft, hard))) = (asked_for, default) {
+        limits.push(Rlimit {
+            resource,
+            soft,
+            hard,
+        });
+    }
+    limits
 }
 
 fn start_shim(host: &Host, dir: &Path, lock: File) -> io::Result<(OwnedFd, OwnedFd)> {

@@ -82,6 +82,7 @@ struct Host {
     logs: LogOptions,
     gc: SandboxGc,
     retention: Duration,
+    open_files: Option<(u64, u64)>,
     /// flock(2) on the run directory.
     _lock: File,
 }
@@ -446,6 +447,7 @@ impl Host {
             logs: options.logs,
             gc: options.sandbox_gc,
             retention: options.exit_retention,
+            open_files: options.open_files,
             _lock: lock,
         })
     }

@@ -19,7 +19,7 @@ use std::time::{Duration, SystemTime};
 use longshore_paths::ContainerId;
 use nix::errno::Errno;
 use nix::fcntl::renameat;
-use nix::sys::stat::{Mode, fchmod};
+use nix::sys::stat::{Mode, fchmod, fstat};
 use nix::unistd::{Gid, Uid, fchown};
 
 use crate::dirs;
@@ -95,6 +95,8 @@ impl Sandboxes {
     /// Makes the sandbox of a container, or takes the one that is there; says whether it was made.
     /// What stands in its place is set aside.
     ///
+    /// One that is there already will do on a read-only file system, too.
+    ///
     /// # Errors
     /// ENOSPC, EROFS and so on, with nothing left behind.
     pub(crate) fn make(&self, id: &ContainerId, user: Option<&User>) -> io::Result<bool> {
@@ -116,6 +118,9 @@ impl Sandboxes {
             None => Ok(()),
         });
         if let Err(error) = owned {
+            if error == Errno::EROFS && !made && is_as_wanted(&sandbox, user)? {
+                return Ok(false);
+            }
             if made {
                 let _kept = dirs::remove_tree(&parent, OsStr::new(name));
             }
@@ -286,6 +291,14 @@ pub(crate) fn condemned(
 fn mounted_below(path: &Path) -> io::Result<bool> {
     let table = std::fs::read_to_string("/proc/self/mountinfo")?;
     Ok(crate::shim::mounts::points(&table).any(|point| point.starts_with(path)))
+}
+
+/// Whether a sandbox has the mode and the owner that it gets when it can be changed.
+fn is_as_wanted(sandbox: &OwnedFd, user: Option<&User>) -> io::Result<bool> {
+    let stat = fstat(sandbox)?;
+    let owner = user.map(|user| (user.uid, user.gid));
+    Ok(stat.st_mode & 0o7777 == 0o750
+        && owner.is_none_or(|owner| owner == (stat.st_uid, stat.st_gid)))
 }
 
 #[cfg(test)]

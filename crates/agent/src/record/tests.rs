@@ -94,3 +94,10 @@ fn an_exit_record_has_the_bytes_of_its_golden_file() {
         ended_ms: 1_790_000_000_123,
     });
 }
+
+#[test]
+fn an_agent_id_record_has_the_bytes_of_its_golden_file() {
+    golden(&AgentIdRecord {
+        id: "longshore-0123456789abcdef".to_owned(),
+    });
+}

@@ -23,17 +23,20 @@ pub(crate) struct LogFile {
     name: &'static str,
     owner: Option<(u32, u32)>,
     options: Logs,
-    file: File,
+    /// `None` while its file system is read-only: a container is restarted all the same.
+    file: Option<File>,
     size: u64,
-    /// Bytes that could not be written: the disk was full.
+    /// Bytes that could not be written: the disk was full, or read-only.
     lost: u64,
 }
 
 impl LogFile {
     /// Opens `name` in the sandbox `dir` for appending; it belongs to `user`.
     ///
+    /// On a read-only file system output is lost until it is writable again.
+    ///
     /// # Errors
-    /// What openat(2) says: ENOSPC, EROFS.
+    /// What openat(2) says, such as ENOSPC.
     pub(crate) fn open(
         dir: OwnedFd,
         name: &'static str,
@@ -41,7 +44,11 @@ impl LogFile {
         options: Logs,
     ) -> io::Result<Self> {
         let owner = user.map(|user| (user.uid, user.gid));
-        let (file, size) = open_plain(&dir, name, owner)?;
+        let (file, size) = match open_plain(&dir, name, owner) {
+            Ok((file, size)) => (Some(file), size),
+            Err(error) if error.raw_os_error() == Some(libc::EROFS) => (None, 0),
+            Err(error) => return Err(error),
+        };
         Ok(Self {
             dir,
             name,
@@ -57,26 +64,34 @@ impl LogFile {
     /// and the file says so as soon as there is room.
     pub(crate) fn append(&mut self, bytes: &[u8]) {
         let length = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+        if self.file.is_none()
+            && let Ok((file, size)) = open_plain(&self.dir, self.name, self.owner)
+        {
+            (self.file, self.size) = (Some(file), size);
+        }
         if self.size > 0 && self.size.saturating_add(length) > self.options.max_bytes {
             // Without a new file the old one grows on: better than to lose the output.
             if let Ok((file, size)) = self.rotate() {
-                self.file = file;
-                self.size = size;
+                (self.file, self.size) = (Some(file), size);
             }
         }
+        let Some(file) = &mut self.file else {
+            self.lost = self.lost.saturating_add(length);
+            return;
+        };
         if self.lost > 0 {
             let note = format!(
-                "\n[{} bytes of output were lost: the disk was full]\n",
+                "\n[{} bytes of output were lost: the disk was full or read-only]\n",
                 self.lost
             );
-            if self.file.write_all(note.as_bytes()).is_err() {
+            if file.write_all(note.as_bytes()).is_err() {
                 self.lost = self.lost.saturating_add(length);
                 return;
             }
             self.size += u64::try_from(note.len()).unwrap_or_default();
             self.lost = 0;
         }
-        match self.file.write_all(bytes) {
+        match file.write_all(bytes) {
             Ok(()) => self.size = self.size.saturating_add(length),
             Err(_full) => self.lost = self.lost.saturating_add(length),
         }

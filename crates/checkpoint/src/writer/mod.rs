@@ -7,8 +7,11 @@
 //! ```
 //! In brackets: with [`Durability::Power`] only.
 
+mod aside;
 mod batch;
 mod dirs;
+
+pub use aside::{Judgement, judge, set_aside_in};
 
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};

@@ -6,7 +6,8 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 
 use longshore_checkpoint::{
     AnyRecord, CheckpointError, CodecError, Damage, Durability, Loaded, Writer, bincode_decode,
-    bincode_encode, create_dir_all, quarantine, read, recover, remove, sweep_temps,
+    bincode_encode, create_dir_all, judge, quarantine, read, recover, remove, set_aside_in,
+    sweep_temps,
 };
 use nix::sys::stat::Mode;
 
@@ -171,6 +172,51 @@ fn damage_on_disk_is_told_apart_and_set_aside() {
         assert_eq!(fs::read_to_string(aside).unwrap(), "not a record");
     }
     assert!(matches!(read::<Plugin>(&path).unwrap(), Loaded::Missing));
+}
+
+#[test]
+fn what_was_set_aside_is_found_and_judged_again() {
+    let root = tempfile::tempdir().unwrap();
+    let judged = |name: &str| judge(root.path().join(name)).unwrap().unwrap().to_string();
+    let whole = plugin("a").to_file(root.path()).unwrap();
+    for bytes in [b"not a record", &whole[..20], &whole, b""] {
+        fs::write(root.path().join("a"), bytes).unwrap();
+        quarantine(root.path().join("a")).unwrap();
+    }
+    std::os::unix::fs::symlink("/", root.path().join("link.corrupt-7")).unwrap();
+    fs::write(root.path().join("a"), &whole).unwrap();
+    fs::create_dir(root.path().join("below")).unwrap();
+    fs::write(root.path().join("below/b.corrupt-1"), "deeper").unwrap();
+    let mut expected = [
+        "a.corrupt-1",
+        "a.corrupt-2",
+        "a.corrupt-3",
+        "a.corrupt-4",
+        "link.corrupt-7",
+    ]
+    .map(|name| root.path().join(name));
+    assert_eq!(set_aside_in(root.path()).unwrap(), expected);
+    assert_eq!(
+        judged("a.corrupt-1"),
+        "corrupt: it does not begin as a record does"
+    );
+    assert_eq!(judged("a.corrupt-2"), "torn: 20 of 24 bytes are there");
+    assert_eq!(
+        judged("a.corrupt-3"),
+        "an intact record of kind \"plugin\", version 1, that was of no use there"
+    );
+    assert_eq!(judged("a.corrupt-4"), "empty");
+    assert_eq!(judged("link.corrupt-7"), "not a regular file");
+    for path in &mut expected {
+        fs::remove_file(&path).unwrap();
+        assert!(judge(path).unwrap().is_none());
+    }
+    assert!(set_aside_in(root.path()).unwrap().is_empty());
+    assert!(
+        set_aside_in(root.path().join("missing"))
+            .unwrap()
+            .is_empty()
+    );
 }
 
 #[test]

@@ -20,7 +20,7 @@ pub(crate) fn run(args: Args) -> Result<Exit> {
     let sources = args.sources.sources();
     let config = Config::load(&sources, None)?;
     crate::logging::start(&config.log)?;
-    raise_open_files();
+    let open_files = raise_open_files();
     block_on(async {
         let mut signals = Stop::new().context("cannot handle signals")?;
         let shutdown = async {
@@ -29,28 +29,35 @@ pub(crate) fn run(args: Args) -> Result<Exit> {
             notify(sd_notify::NotifyState::Stopping);
         };
         let ready = || notify(sd_notify::NotifyState::Ready);
-        longshore_supervisor::run(sources, config, program()?, ready, shutdown).await?;
+        let program = Program {
+            open_files,
+            ..program()?
+        };
+        longshore_supervisor::run(sources, config, program, ready, shutdown).await?;
         Ok(Exit::Success)
     })
 }
 
-/// As many descriptors as thousands of containers need; not all that may be allowed, since some
-/// programs, which inherit the limit, close each possible descriptor when they start.
+/// As many descriptors as thousands of containers need.
 const OPEN_FILES: u64 = 65_536;
 
-/// Each container costs some descriptors, and 1,024, the usual soft limit, are soon used up.
-fn raise_open_files() {
+/// Each container costs some descriptors, and 1,024, the usual soft limit, are soon used up. Gives the
+/// limit there was, soft and hard, which the containers are to have: some programs close each
+/// possible descriptor when they start, and some still use select(2).
+fn raise_open_files() -> Option<(u64, u64)> {
     use nix::sys::resource::{Resource, getrlimit, setrlimit};
     let raised = getrlimit(Resource::RLIMIT_NOFILE).and_then(|(soft, hard)| {
         let wanted = hard.min(OPEN_FILES);
-        if soft < wanted {
-            setrlimit(Resource::RLIMIT_NOFILE, wanted, hard)?;
+        if soft >= wanted {
+            return Ok(None);
         }
-        Ok(())
+        setrlimit(Resource::RLIMIT_NOFILE, wanted, hard)?;
+        Ok(Some((soft, hard)))
     });
-    if let Err(error) = raised {
+    raised.unwrap_or_else(|error| {
         tracing::warn!(%error, "cannot raise the limit of open files");
-    }
+        None
+    })
 }
 
 /// This binary, and what is the parent of its containers.
@@ -60,6 +67,7 @@ pub(crate) fn program() -> Result<Program> {
         version: env!("CARGO_PKG_VERSION"),
         // A build for debugging takes itself: what lies beside it may be of another day.
         shim: ShimCommand::new(parent(itself, !cfg!(debug_assertions)), [SHIM]),
+        open_files: None,
     })
 }
 

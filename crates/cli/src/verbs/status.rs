@@ -5,7 +5,7 @@ use longshore_control_api::{state_word, v1};
 
 use crate::control::{DaemonArgs, call, refused};
 use crate::fault::Exit;
-use crate::output::{Out, Table, Tone};
+use crate::output::{Out, Table, Tone, printable};
 use crate::signals::Interrupts;
 use crate::verbs::block_on;
 use crate::view;
@@ -104,9 +104,14 @@ fn daemon(status: &v1::Status, out: &mut Out) -> Result<()> {
         out.line(out.paint(Tone::Bad, &line))?;
     }
     for stray in &status.strays {
-        out.line(format_args!(
-            "stray container: {stray} (no configuration names it; it is left alone)"
-        ))?;
+        out.line(format_args!("stray: {}", printable(stray)))?;
+    }
+    for record in &status.quarantined {
+        let line = format!(
+            "set aside: {}: {} ({})",
+            record.path, record.reason, record.advice
+        );
+        out.line(out.paint(Tone::Busy, &printable(&line)))?;
     }
     Ok(())
 }
@@ -167,7 +172,7 @@ pub(crate) fn plugins(plugins: &[v1::PluginStatus], out: &mut Out) -> Result<()>
             line.push_str(", next try ");
             line.push_str(&view::until(plugin.next_retry_at_ms));
         }
-        out.line(crate::output::printable(&line))?;
+        out.line(printable(&line))?;
     }
     Ok(())
 }
@@ -206,10 +211,7 @@ pub(crate) fn plugin(plugin: &v1::PluginStatus, out: &mut Out) -> Result<()> {
         fields.push(("mounted", mount.clone()));
     }
     for (key, value) in fields.iter().filter(|(_, value)| !value.is_empty()) {
-        out.line(format_args!(
-            "  {key:<12}{}",
-            crate::output::printable(value)
-        ))?;
+        out.line(format_args!("  {key:<12}{}", printable(value)))?;
     }
     for endpoint in &plugin.endpoints {
         let uri = if endpoint.uri.is_empty() {
@@ -217,11 +219,7 @@ pub(crate) fn plugin(plugin: &v1::PluginStatus, out: &mut Out) -> Result<()> {
         } else {
             &endpoint.uri
         };
-        out.line(format_args!(
-            "  {:<12}{}",
-            endpoint.service,
-            crate::output::printable(uri)
-        ))?;
+        out.line(format_args!("  {:<12}{}", endpoint.service, printable(uri)))?;
     }
     for container in &plugin.containers {
         let state = state_word(container.state());
@@ -235,7 +233,7 @@ pub(crate) fn plugin(plugin: &v1::PluginStatus, out: &mut Out) -> Result<()> {
             "container", container.id
         ))?;
         if !container.last_exit.is_empty() {
-            let last = crate::output::printable(&container.last_exit);
+            let last = printable(&container.last_exit);
             out.line(format_args!("  {:<12}{last}", "last exit"))?;
         }
     }
@@ -270,7 +268,7 @@ pub(crate) fn plugin(plugin: &v1::PluginStatus, out: &mut Out) -> Result<()> {
     for (at, lines) in details {
         out.line(format_args!("\nstderr before {}", view::time(at)))?;
         for line in lines {
-            out.line(format_args!("  {}", crate::output::printable(line)))?;
+            out.line(format_args!("  {}", printable(line)))?;
         }
     }
     Ok(())

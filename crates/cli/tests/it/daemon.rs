@@ -106,7 +106,7 @@ fn containers_outlive_a_daemon_however_it_ends() {
 }
 
 #[test]
-fn a_daemon_raises_its_limit_of_open_files() {
+fn a_daemon_raises_its_limit_of_open_files_and_its_containers_keep_the_old_one() {
     use nix::sys::resource::{Resource, getrlimit};
     let home = Home::new();
     let shell = format!(
@@ -123,6 +123,13 @@ fn a_daemon_raises_its_limit_of_open_files() {
     let soft: u64 = line.split_whitespace().nth(3).unwrap().parse().unwrap();
     let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
     assert_eq!(soft, hard.min(65_536), "{line}");
+    let script = "ulimit -Sn; ulimit -Hn";
+    daemon
+        .run(["container", "launch", "c", "--", "/bin/sh", "-c", script])
+        .exits(0);
+    daemon.run(["container", "wait", "c"]).exits(0);
+    let printed = daemon.run(["container", "logs", "c"]).exits(0).stdout;
+    assert_eq!(printed, format!("256\n{hard}\n"));
 }
 
 #[test]
@@ -154,15 +161,14 @@ fn a_plugin_that_ends_at_once_is_told_with_its_last_words() {
     let daemon = Daemon::start(home, &config);
     // The other one is not touched by it.
     daemon.endpoint("disks");
-    let plugin = eventually("the history has the exit", || {
+    // The last words are read just after the end is known.
+    eventually("the history has the exit and its last words", || {
         let plugin = daemon.plugin("bad");
-        let history = plugin["history"].as_array()?;
-        history
-            .iter()
-            .any(|entry| entry["exit"] == "exit 7")
-            .then_some(plugin.clone())
+        let told = |entry: &serde_json::Value| {
+            entry["exit"] == "exit 7" && entry["stderr"].to_string().contains("no such disk")
+        };
+        plugin["history"].as_array()?.iter().any(told).then_some(())
     });
-    assert!(plugin.to_string().contains("no such disk"), "{plugin}");
     let done = daemon
         .run(["csi", "endpoint", "bad", "--service", "node"])
         .exits(3);

@@ -2,15 +2,19 @@
 //! temporary directory, and ends with it.
 #![expect(clippy::unwrap_used, reason = "in a test a failure is a panic")]
 
+mod agents;
+mod bounds;
 mod config;
 mod container;
 mod daemon;
 mod demo;
+mod disk;
 mod import_mesos;
 mod nri_simulate;
 mod nri_trace;
 mod permissions;
 mod probe;
+mod records;
 mod reload;
 mod run;
 mod support;

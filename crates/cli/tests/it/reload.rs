@@ -31,6 +31,15 @@ fn an_invalid_configuration_leaves_the_old_one_running_and_status_says_so() {
     assert_eq!(daemon.endpoint("disks"), uri);
     assert_eq!(daemon.plugin_pid("disks"), pid);
 
+    // By SIGHUP nobody hears of it but the status, until the next good one.
+    daemon.home.write("longshore.toml", "oops");
+    kill(daemon.pid(), Signal::SIGHUP).unwrap();
+    eventually("status says so", || {
+        let status = daemon.run(["status"]).exits(3);
+        status.stdout.contains("longshore.toml:1").then_some(())
+    });
+    assert_eq!(daemon.plugin_pid("disks"), pid);
+
     daemon.home.write("longshore.toml", &good);
     assert_eq!(daemon.run(["reload"]).exits(0).stdout, "nothing changed\n");
     eventually("status is well again", || {

@@ -38,6 +38,24 @@ pub struct Status {
     /// Containers of this instance that no configuration names; reported, never killed.
     #[prost(string, repeated, tag = "11")]
     pub strays: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// Damaged records that were set aside, until somebody removes them; at most 100.
+    #[prost(message, repeated, tag = "12")]
+    pub quarantined: ::prost::alloc::vec::Vec<QuarantinedRecord>,
+}
+/// A file that was to be a record and could not be used. It was renamed, and nothing reads it any more.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct QuarantinedRecord {
+    #[prost(string, tag = "1")]
+    pub path: ::prost::alloc::string::String,
+    /// What is wrong with it.
+    #[prost(string, tag = "2")]
+    pub reason: ::prost::alloc::string::String,
+    /// What an operator does about it.
+    #[prost(string, tag = "3")]
+    pub advice: ::prost::alloc::string::String,
+    /// When it was set aside.
+    #[prost(uint64, tag = "4")]
+    pub at_ms: u64,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ConfigStatus {

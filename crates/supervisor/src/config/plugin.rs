@@ -1,26 +1,23 @@
 //! A plugin as configured: checked, with the defaults filled in, in Mesos' own message.
 
 use std::collections::BTreeMap;
-use std::num::NonZeroU32;
 use std::path::Path;
-use std::time::Duration;
 
-use longshore_backoff::{Backoff, RestartPolicy, StartLimit};
 use longshore_csi_manager::{OnUnhealthy, PluginConfig};
-use longshore_csi_probe::{Endpoint, LivenessPolicy};
+use longshore_csi_probe::Endpoint;
 use longshore_mesos_api::v1 as mesos;
 use longshore_paths::{PluginName, PluginType, Service, csi_container_id};
 use mesos::csi_plugin_container_info::Service as MesosService;
 
 use super::error::Origin;
-use super::raw::{
-    RawContainer, RawCsi, RawLiveness, RawMode, RawOnUnhealthy, RawPlugin, RawPropagation,
-    RawRestart, RawService,
-};
+use super::raw::{RawCsi, RawLiveness, RawOnUnhealthy, RawPlugin, RawRestart, RawService};
 use super::units::Span;
 
-/// The part of a restart delay that is random.
-const JITTER: f64 = 0.1;
+mod container;
+mod policy;
+
+use container::container_info;
+use policy::{liveness, positive, restart};
 
 /// One plugin of the configuration, valid and complete.
 #[derive(Debug, Clone, PartialEq)]
@@ -332,208 +329,4 @@ fn service_of_number(number: i32) -> Option<Service> {
         Ok(MesosService::NodeService) => Some(Service::Node),
         Ok(MesosService::Unknown) | Err(_) => None,
     }
-}
-
-fn positive(key: &str, span: Duration) -> Result<Duration, Refusal> {
-    if span.is_zero() {
-        refuse(key, "0 is not allowed; write a length of time like \"5s\"")
-    } else {
-        Ok(span)
-    }
-}
-
-fn liveness(own: &RawLiveness, defaults: &RawLiveness) -> Result<Option<LivenessPolicy>, Refusal> {
-    let span = |own: Option<Span>, default: Option<Span>| own.or(default).unwrap_or_default().0;
-    let threshold = own
-        .failure_threshold
-        .or(defaults.failure_threshold)
-        .unwrap_or_default();
-    let Some(failure_threshold) = NonZeroU32::new(threshold) else {
-        return refuse(
-            "liveness.failure_threshold",
-            "0 is not allowed; 1 is the strictest",
-        );
-    };
-    let policy = LivenessPolicy {
-        interval: span(own.interval, defaults.interval),
-        timeout: positive("liveness.timeout", span(own.timeout, defaults.timeout))?,
-        failure_threshold,
-    };
-    Ok((!policy.interval.is_zero()).then_some(policy))
-}
-
-fn restart(own: &RawRestart, defaults: &RawRestart) -> Result<RestartPolicy, Refusal> {
-    let span = |own: Option<Span>, default: Option<Span>| own.or(default).unwrap_or_default().0;
-    let initial = positive("restart.initial", span(own.initial, defaults.initial))?;
-    let max = span(own.max, defaults.max);
-    if max < initial {
-        return refuse(
-            "restart.max",
-            "shorter than `initial`; make it at least as long",
-        );
-    }
-    let backoff = Backoff::new(initial, max, JITTER)
-        .or_else(|error| refuse("restart.initial", error.to_string()))?;
-    let burst = own
-        .start_limit_burst
-        .or(defaults.start_limit_burst)
-        .unwrap_or_default();
-    let window = span(own.start_limit_window, defaults.start_limit_window);
-    Ok(RestartPolicy {
-        backoff,
-        stable_after: span(own.stable_after, defaults.stable_after),
-        start_limit: StartLimit::new(burst, window)
-            .or_else(|error| refuse("restart.start_limit_burst", error.to_string()))?,
-        slow_retry: positive(
-            "restart.slow_retry",
-            span(own.slow_retry, defaults.slow_retry),
-        )?,
-    })
-}
-
-fn container_info(raw: &RawContainer) -> Result<mesos::CsiPluginContainerInfo, Refusal> {
-    let mut services: Vec<i32> = Vec::new();
-    for service in &raw.services {
-        let number: i32 = match service {
-            RawService::Controller => MesosService::ControllerService,
-            RawService::Node => MesosService::NodeService,
-        }
-        .into();
-        if services.contains(&number) {
-            return refuse("services", "names a service twice");
-        }
-        services.push(number);
-    }
-    Ok(mesos::CsiPluginContainerInfo {
-        services,
-        command: Some(command_info(raw)?),
-        resources: resources(raw)?,
-        container: container(raw)?,
-    })
-}
-
-fn command_info(raw: &RawContainer) -> Result<mesos::CommandInfo, Refusal> {
-    let mut command = match (&raw.command, &raw.shell) {
-        (Some(_), Some(_)) => return refuse("shell", "both `command` and `shell`; keep one"),
-        (None, Some(line)) => mesos::CommandInfo {
-            shell: Some(true),
-            value: Some(line.clone()),
-            ..Default::default()
-        },
-        (Some(argv), None) => mesos::CommandInfo {
-            shell: Some(false),
-            value: argv.first().cloned(),
-            arguments: argv.clone(),
-            ..Default::default()
-        },
-        (None, None) => mesos::CommandInfo::default(),
-    };
-    command.user.clone_from(&raw.user);
-    let mut variables = Vec::with_capacity(raw.env.len());
-    for (name, value) in &raw.env {
-        if name.is_empty() || name.contains(['=', '\0']) || value.contains('\0') {
-            return refuse(
-                format!("env.\"{name}\""),
-                "not a name and value that an environment can hold",
-            );
-        }
-        variables.push(mesos::environment::Variable {
-            name: name.clone(),
-            value: Some(value.clone()),
-            ..Default::default()
-        });
-    }
-    if !variables.is_empty() {
-        command.environment = Some(mesos::Environment { variables });
-    }
-    Ok(command)
-}
-
-fn resources(raw: &RawContainer) -> Result<Vec<mesos::Resource>, Refusal> {
-    let scalar = |name: &str, value: f64| mesos::Resource {
-        name: name.to_owned(),
-        r#type: mesos::value::Type::Scalar.into(),
-        scalar: Some(mesos::value::Scalar { value }),
-        ..Default::default()
-    };
-    let mut found = Vec::new();
-    if let Some(cpus) = raw.resources.cpus {
-        if !(cpus.is_finite() && cpus > 0.0) {
-            return refuse(
-                "resources.cpus",
-                format!("{cpus} is not a number of CPUs above 0"),
-            );
-        }
-        found.push(scalar("cpus", cpus));
-    }
-    if let Some(mem) = raw.resources.mem {
-        // Mesos counts memory in MiB.
-        let mib = u32::try_from(mem.0 >> 20).unwrap_or(u32::MAX);
-        if mib == 0 {
-            return refuse("resources.mem", "less than 1MiB; write it like \"64MiB\"");
-        }
-        found.push(scalar("mem", f64::from(mib)));
-    }
-    Ok(found)
-}
-
-fn container(raw: &RawContainer) -> Result<Option<mesos::ContainerInfo>, Refusal> {
-    if raw.volumes.is_empty() && raw.image.is_none() {
-        return Ok(None);
-    }
-    let mut volumes = Vec::with_capacity(raw.volumes.len());
-    for (index, volume) in raw.volumes.iter().enumerate() {
-        let inside = volume.container.as_ref().unwrap_or(&volume.host);
-        for (key, path) in [("host", &volume.host), ("container", inside)] {
-            if !Path::new(path).is_absolute() {
-                return refuse(
-                    format!("volumes[{index}].{key}"),
-                    format!("`{path}` is not an absolute path"),
-                );
-            }
-        }
-        let propagation = match volume.propagation {
-            RawPropagation::Private => None,
-            RawPropagation::Slave => Some(mesos::mount_propagation::Mode::HostToContainer),
-            RawPropagation::Bidirectional => Some(mesos::mount_propagation::Mode::Bidirectional),
-        };
-        volumes.push(mesos::Volume {
-            container_path: inside.clone(),
-            mode: match volume.mode {
-                RawMode::Rw => mesos::volume::Mode::Rw,
-                RawMode::Ro => mesos::volume::Mode::Ro,
-            }
-            .into(),
-            source: Some(mesos::volume::Source {
-                r#type: Some(mesos::volume::source::Type::HostPath.into()),
-                host_path: Some(mesos::volume::source::HostPath {
-                    path: volume.host.clone(),
-                    mount_propagation: propagation.map(|mode| mesos::MountPropagation {
-                        mode: Some(mode.into()),
-                    }),
-                }),
-                ..Default::default()
-            }),
-            ..Default::default()
-        });
-    }
-    let mesos_info = raw
-        .image
-        .as_ref()
-        .map(|image| mesos::container_info::MesosInfo {
-            image: Some(mesos::Image {
-                r#type: mesos::image::Type::Docker.into(),
-                docker: Some(mesos::image::Docker {
-                    name: image.clone(),
-                    ..Default::default()
-                }),
-                ..Default::default()
-            }),
-        });
-    Ok(Some(mesos::ContainerInfo {
-        r#type: mesos::container_info::Type::Mesos.into(),
-        volumes,
-        mesos: mesos_info,
-        ..Default::default()
-    }))
 }

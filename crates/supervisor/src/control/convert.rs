@@ -9,6 +9,8 @@ use longshore_csi_manager::{
 use longshore_csi_probe::PluginDetails;
 use longshore_paths::Service;
 
+use crate::quarantine::SetAside;
+
 /// Milliseconds since the Unix epoch.
 pub(crate) fn millis(time: SystemTime) -> u64 {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -185,6 +187,15 @@ fn transition(transition: &Transition) -> v1::Transition {
         reason: transition.reason.clone(),
         exit: transition.exit_status.map_or_else(String::new, exit_text),
         stderr: transition.stderr.clone(),
+    }
+}
+
+pub(crate) fn aside(aside: &SetAside) -> v1::QuarantinedRecord {
+    v1::QuarantinedRecord {
+        path: aside.path.to_string_lossy().into_owned(),
+        reason: aside.reason.clone(),
+        advice: aside.advice(),
+        at_ms: millis(aside.at),
     }
 }
 

@@ -6,11 +6,13 @@ use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use longshore_paths::{RuntimeDir, check_socket_path};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::time::Sleep;
 use tonic::transport::server::Connected;
 
 use crate::SupervisorError;
@@ -18,6 +20,9 @@ use crate::dirs::check_ours;
 
 /// Connections at a time; one more waits.
 const CONNECTIONS: usize = 64;
+
+/// How long a connection may take to its first byte; one that never speaks keeps out no other.
+const FIRST_BYTE: Duration = Duration::from_secs(5);
 
 /// The bound socket, removed when dropped.
 #[derive(Debug)]
@@ -74,6 +79,7 @@ impl ControlSocket {
                 Ok((stream, _)) if is_allowed(&stream) => {
                     let connection = Connection {
                         stream,
+                        patience: Some(Box::pin(tokio::time::sleep(FIRST_BYTE))),
                         _slot: slot,
                     };
                     if connections.send(Ok(connection)).await.is_err() {
@@ -86,7 +92,7 @@ impl ControlSocket {
                 Err(error) => {
                     // Out of file descriptors, as a rule: let some be closed.
                     tracing::warn!(%error, "cannot accept a control connection");
-                    tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+                    tokio::time::sleep(Duration::from_millis(100)).await;
                 }
             }
         }
@@ -119,6 +125,8 @@ fn is_allowed(stream: &UnixStream) -> bool {
 #[derive(Debug)]
 pub(crate) struct Connection {
     stream: UnixStream,
+    /// Until the first byte has come.
+    patience: Option<Pin<Box<Sleep>>>,
     _slot: OwnedSemaphorePermit,
 }
 
@@ -134,7 +142,15 @@ impl AsyncRead for Connection {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(cx, buf)
+        let read = Pin::new(&mut self.stream).poll_read(cx, buf);
+        if read.is_ready() {
+            self.patience = None;
+        } else if let Some(patience) = &mut self.patience
+            && patience.as_mut().poll(cx).is_ready()
+        {
+            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+        }
+        read
     }
 }
 

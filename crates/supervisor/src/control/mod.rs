@@ -8,10 +8,16 @@ mod service;
 pub(crate) use listener::ControlSocket;
 pub(crate) use service::{ControlService, Facts};
 
+use std::time::Duration;
+
 use longshore_control_api::{MAX_MESSAGE, v1::control_server::ControlServer};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
+
+/// How often a connection that says nothing is asked whether it is there, and for how long.
+const PING: Duration = Duration::from_secs(30);
+const PONG: Duration = Duration::from_secs(10);
 
 /// Calls that one connection may have open at a time.
 const CALLS: usize = 32;
@@ -26,6 +32,8 @@ pub(crate) async fn serve(socket: ControlSocket, service: ControlService, stop: 
     let stopped = stop.clone().cancelled_owned();
     let serving = tonic::transport::Server::builder()
         .concurrency_limit_per_connection(CALLS)
+        .http2_keepalive_interval(Some(PING))
+        .http2_keepalive_timeout(Some(PONG))
         .max_concurrent_streams(u32::try_from(CALLS).ok())
         .add_service(server)
         .serve_with_incoming_shutdown(ReceiverStream::new(incoming), stopped);

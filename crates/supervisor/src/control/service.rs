@@ -22,8 +22,9 @@ use crate::board::{Board, DaemonState};
 use crate::config::AgentChoice;
 use crate::reload::{self, chain};
 
-/// Watchers and log readers at a time, over all connections.
-const STREAMS: usize = 64;
+/// Watchers and log readers at a time, over all connections; fewer than there may be connections,
+/// so that short calls get through.
+const STREAMS: usize = 48;
 
 /// The longest that a caller may wait for an endpoint.
 const WAIT_MAX: Duration = Duration::from_secs(3600);
@@ -187,6 +188,7 @@ fn status(
             .iter()
             .map(|s| format!("{}: {}", s.what, s.reason))
             .collect(),
+        quarantined: daemon.quarantined.iter().map(convert::aside).collect(),
     }
 }
 

@@ -38,6 +38,21 @@ fn each_valid_sample_is_accepted() {
 }
 
 #[test]
+fn the_sample_of_the_readme_is_valid_and_has_eight_lines() {
+    let readme = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md");
+    let readme = std::fs::read_to_string(readme).unwrap();
+    let (_, sample) = readme.split_once("```toml\n").unwrap();
+    let (sample, _) = sample.split_once("```").unwrap();
+    assert_eq!(sample.lines().count(), 8);
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("longshore.toml");
+    std::fs::write(&file, sample).unwrap();
+    let config = Config::load(&sources(&file), None).unwrap();
+    assert_eq!(config.plugins.len(), 1);
+    assert_eq!(config.warnings, Vec::<String>::new());
+}
+
+#[test]
 fn each_invalid_sample_is_refused_with_file_line_and_key() {
     for file in samples("invalid") {
         let text = std::fs::read_to_string(&file).unwrap();

@@ -183,7 +183,7 @@ impl Drop for Target {
 async fn start_embedded(dir: &Path) -> Agent {
     let shim = ShimCommand::new(env!("CARGO_BIN_EXE_e2e-shim"), [] as [&str; 0]);
     let mut options = AgentOptions::new(dir.join("state"), dir.join("run"), socket(dir), shim);
-    options.agent_id = "embedded".to_owned();
+    options.agent_id = Some("embedded".to_owned());
     Agent::start(options).await.unwrap()
 }
 

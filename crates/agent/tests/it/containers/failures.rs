@@ -105,7 +105,7 @@ async fn a_read_only_or_full_state_directory_fails_the_launch_with_its_reason() 
     }
     use nix::mount::{MntFlags, MsFlags, mount, umount2};
     for (flags, options, expected) in [
-        (MsFlags::MS_RDONLY, "mode=711", "Failed to create sandbox: "),
+        (MsFlags::MS_RDONLY, "mode=711", "Failed to create sandbox /"),
         (
             MsFlags::empty(),
             "mode=711,nr_inodes=3",

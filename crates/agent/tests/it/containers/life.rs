@@ -296,6 +296,16 @@ async fn rlimits_are_set_and_what_cannot_be_set_is_refused() {
 }
 
 #[tokio::test]
+async fn a_container_gets_the_limit_of_open_files_that_the_agent_was_told() {
+    let mut node = Node::new();
+    node.options.open_files = Some((123, 234));
+    let agent = node.start().await;
+    launch(&agent, "c", "ulimit -Sn; ulimit -Hn").await;
+    assert_eq!(status(&agent, "c").await, 0);
+    assert_eq!(node.output("c"), "123\n234\n");
+}
+
+#[tokio::test]
 async fn root_runs_containers_as_other_users() {
     if !root() {
         return;

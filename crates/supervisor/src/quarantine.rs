@@ -1,0 +1,183 @@
+//! Damaged records that were set aside: found where records are, and shown in `status` until an
+//! operator removes them, whichever daemon it was that set them aside.
+
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use longshore_checkpoint::{judge, set_aside_in};
+use longshore_csi_manager::CsiManager;
+use longshore_paths::{RuntimeDir, StateRoot};
+
+use crate::board::Board;
+
+/// How often all directories of records are looked through.
+const LOOK: Duration = Duration::from_secs(60);
+
+/// How often it is looked whether the files that are shown are still there.
+const STILL_THERE: Duration = Duration::from_secs(2);
+
+/// More than these are not shown; the log has named each.
+const SHOWN: usize = 100;
+
+/// A record that was set aside.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SetAside {
+    pub(crate) path: PathBuf,
+    /// What is wrong with it.
+    pub(crate) reason: String,
+    pub(crate) at: SystemTime,
+}
+
+impl SetAside {
+    /// What an operator does about it.
+    pub(crate) fn advice(&self) -> String {
+        "nothing reads it any more: look at it, keep a copy where it matters, then delete it"
+            .to_owned()
+    }
+}
+
+/// Keeps `board` up to date: at the start, when recovery is over, and from time to time.
+pub(crate) async fn watch(
+    state: StateRoot,
+    runtime: RuntimeDir,
+    manager: CsiManager,
+    board: Board,
+) {
+    let mut status = manager.status();
+    let mut recovered = false;
+    loop {
+        look(&state, &runtime, &board).await;
+        let next = tokio::time::Instant::now() + LOOK;
+        loop {
+            let shown = !board.now().quarantined.is_empty();
+            let pause = if shown { STILL_THERE } else { LOOK };
+            tokio::select! {
+                _ = status.wait_for(|status| status.recovered), if !recovered => {
+                    recovered = true;
+                    break;
+                }
+                () = tokio::time::sleep_until(next.min(tokio::time::Instant::now() + pause)) => {}
+            }
+            if tokio::time::Instant::now() >= next {
+                break;
+            }
+            still_there(&board).await;
+        }
+    }
+}
+
+async fn look(state: &StateRoot, runtime: &RuntimeDir, board: &Board) {
+    let (state, runtime) = (state.clone(), runtime.clone());
+    let known = board.now().quarantined.clone();
+    let found = tokio::task::spawn_blocking(move || find(&state, &runtime, &known)).await;
+    match found {
+        Ok(found) => board.quarantined(found),
+        Err(error) => tracing::warn!(%error, "cannot look for records that were set aside"),
+    }
+}
+
+async fn still_there(board: &Board) {
+    let mut known = board.now().quarantined.clone();
+    let left = tokio::task::spawn_blocking(move || {
+        known.retain(|aside| std::fs::symlink_metadata(&aside.path).is_ok());
+        known
+    });
+    if let Ok(left) = left.await {
+        board.quarantined(left);
+    }
+}
+
+/// What lies in the directories of records; one of `known` is not read again. Blocking.
+fn find(state: &StateRoot, runtime: &RuntimeDir, known: &[SetAside]) -> Vec<SetAside> {
+    let mut found = Vec::new();
+    for dir in directories(state, runtime) {
+        let paths = set_aside_in(&dir).unwrap_or_else(|error| {
+            tracing::debug!(%error, "cannot look for records that were set aside");
+            Vec::new()
+        });
+        for path in paths {
+            if found.len() == SHOWN {
+                return found;
+            }
+            let old = known.iter().find(|aside| aside.path == path);
+            found.extend(old.cloned().or_else(|| examine(path)));
+        }
+    }
+    found
+}
+
+fn examine(path: PathBuf) -> Option<SetAside> {
+    // Renamed then; its content is as old as it was.
+    let changed = std::fs::symlink_metadata(&path).ok()?.ctime();
+    let reason = match judge(&path) {
+        Ok(judgement) => judgement?.to_string(),
+        Err(error) => error.to_string(),
+    };
+    Some(SetAside {
+        path,
+        reason,
+        at: UNIX_EPOCH + Duration::from_secs(u64::try_from(changed).unwrap_or(0)),
+    })
+}
+
+/// Every directory that holds records. No link is followed, and no mount root entered.
+fn directories(state: &StateRoot, runtime: &RuntimeDir) -> Vec<PathBuf> {
+    let mut dirs = vec![
+        state.path().to_owned(),
+        state.history_dir(),
+        state.agent_dir(),
+    ];
+    for ty in below(state.csi().path()) {
+        for name in below(&ty) {
+            dirs.extend(below(&name.join("containers")));
+        }
+    }
+    for container in below(&runtime.agent_containers_dir()) {
+        dirs.push(container.join("run"));
+        dirs.push(container);
+    }
+    dirs
+}
+
+fn below(dir: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+    let dirs = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+    dirs.map(|entry| entry.path()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_lies_among_the_records_is_found_with_its_reason_and_nothing_else() {
+        let dir = tempfile::tempdir().unwrap();
+        let (s, r) = (dir.path().join("s"), dir.path().join("r"));
+        let (state, runtime) = (StateRoot::new(&s), RuntimeDir::new(&r));
+        let shown = [
+            s.join("history/disks.corrupt-1"),
+            s.join("csi/t/n/containers/id/container.info.corrupt-2"),
+            runtime
+                .agent_containers_dir()
+                .join("id@1/run/exit.corrupt-1"),
+        ];
+        let hidden = [
+            s.join("csi/t/n/mounts/v/target/file.corrupt-1"),
+            s.join("csi/t/n/containers/id/container.info"),
+        ];
+        for path in shown.iter().chain(&hidden) {
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, "garbage").unwrap();
+        }
+        let found = find(&state, &runtime, &[]);
+        let paths: Vec<_> = found.iter().map(|aside| aside.path.clone()).collect();
+        assert_eq!(paths, shown);
+        for aside in &found {
+            assert_eq!(aside.reason, "corrupt: it does not begin as a record does");
+            assert!(aside.at > UNIX_EPOCH);
+        }
+        std::fs::remove_file(&shown[0]).unwrap();
+        assert_eq!(find(&state, &runtime, &found), found[1..]);
+    }
+}
