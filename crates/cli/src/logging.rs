@@ -38,7 +38,8 @@ pub(crate) fn start(filter: &str) -> Result<()> {
 /// A level, or `target=level` pairs. No patterns, which would bring an engine for regular expressions along.
 fn parse(filter: &str) -> Result<Targets, String> {
     for word in filter.split(',').filter(|word| !word.contains('=')) {
-        if word.trim().parse::<LevelFilter>().is_err() {
+        // An empty word would be taken for a level.
+        if word.trim().is_empty() || word.trim().parse::<LevelFilter>().is_err() {
             return Err(format!("`{word}` is neither a level nor target=level"));
         }
     }
