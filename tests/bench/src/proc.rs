@@ -26,18 +26,13 @@ pub fn private(pid: u32) -> Result<f64, Failure> {
     field(&text, &["Private_Clean:", "Private_Dirty:"])
 }
 
-/// Processor time of all its threads so far.
+/// Processor time of the process so far, threads that have ended included.
 ///
 /// # Errors
 /// When the process is not there.
 pub fn on_cpu(pid: u32) -> Result<Duration, Failure> {
-    let mut total = 0;
-    for task in fs::read_dir(format!("/proc/{pid}/task"))? {
-        let text = fs::read_to_string(task?.path().join("schedstat"))?;
-        let first = text.split_whitespace().next().ok_or("an empty schedstat")?;
-        total += first.parse::<u64>()?;
-    }
-    Ok(Duration::from_nanos(total))
+    let clock = nix::time::clock_getcpuclockid(nix::unistd::Pid::from_raw(i32::try_from(pid)?))?;
+    Ok(nix::time::clock_gettime(clock)?.into())
 }
 
 /// Pids of the processes whose arguments begin with any program and `first`, and that have

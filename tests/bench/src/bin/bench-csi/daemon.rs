@@ -68,7 +68,8 @@ async fn figures(
     let before = proc::on_cpu(pid)?;
     report.note("the daemon idles for a minute");
     sleep(IDLE).await;
-    let percent = (proc::on_cpu(pid)? - before).as_secs_f64() / IDLE.as_secs_f64() * 100.0;
+    let percent =
+        proc::on_cpu(pid)?.saturating_sub(before).as_secs_f64() / IDLE.as_secs_f64() * 100.0;
     let mut shims = Vec::new();
     for shim in proc::called("shim", &root.display().to_string())? {
         shims.push(proc::private(shim)?);
