@@ -37,7 +37,7 @@ pub fn program(go: &Path, name: &str) -> PathBuf {
 fn build(go: &Path, name: &str) -> io::Result<PathBuf> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/interop/go");
     let out = beside(&std::env::current_exe()?)
-        .ok_or_else(|| io::Error::other("the test does not lie in a deps directory of cargo's"))?;
+        .ok_or_else(|| io::Error::other("the program that needs it lies in no folder"))?;
     fs::create_dir_all(&out)?;
     let path = out.join(name);
     // go build is quick when nothing changed, and replaces the file at once when something did.
@@ -56,11 +56,16 @@ fn build(go: &Path, name: &str) -> io::Result<PathBuf> {
     }
 }
 
-/// The folder for the programs of the test `<profile>/deps/<test>`, in its profile's folder. (Marks of a target
-/// directory, such as CACHEDIR.TAG, are missing where somebody else made it.)
-fn beside(test: &Path) -> Option<PathBuf> {
-    let profile = test.parent().filter(|deps| deps.ends_with("deps"))?;
-    Some(profile.parent()?.join("interop"))
+/// The folder for the programs of the test `<profile>/deps/<test>`, or of the bench `<profile>/<bench>`, in its
+/// profile's folder. (Marks of a target directory, such as CACHEDIR.TAG, are missing where somebody else made it.)
+fn beside(program: &Path) -> Option<PathBuf> {
+    let folder = program.parent()?;
+    let profile = if folder.ends_with("deps") {
+        folder.parent()?
+    } else {
+        folder
+    };
+    Some(profile.join("interop"))
 }
 
 #[cfg(test)]
@@ -68,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn programs_lie_in_the_profiles_folder_of_their_test_wherever_that_is() {
+    fn programs_lie_in_the_profiles_folder_of_their_test_or_bench_wherever_that_is() {
         for (test, folder) in [
             (
                 "/w/target/debug/deps/it-0f",
@@ -78,7 +83,10 @@ mod tests {
                 "/elsewhere/x86_64/release/deps/it-0f",
                 Some("/elsewhere/x86_64/release/interop"),
             ),
-            ("/w/target/debug/it", None),
+            (
+                "/w/target/release/bench-it",
+                Some("/w/target/release/interop"),
+            ),
             ("/", None),
         ] {
             assert_eq!(beside(Path::new(test)), folder.map(PathBuf::from), "{test}");
