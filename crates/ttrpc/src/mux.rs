@@ -27,6 +27,10 @@ pub const MAX_PAYLOAD: usize = frame::MAX_DATA + frame::HEADER;
 /// The most payload of the first frame of a message, in bytes.
 pub(crate) const FIRST: usize = 4096;
 
+/// A payload of at most so many bytes is copied out: it would else keep the whole buffer, and the next read would
+/// need another.
+const COPIED: usize = 1024;
+
 /// Takes the next whole frame of at most `max` bytes off `buffer`; `None` when more bytes are
 /// needed, for which room is made.
 ///
@@ -53,7 +57,12 @@ pub(crate) fn next_frame(
         return Ok(None);
     }
     buffer.advance(HEADER);
-    Ok(Some((connection, buffer.split_to(length).freeze())))
+    if length > COPIED {
+        return Ok(Some((connection, buffer.split_to(length).freeze())));
+    }
+    let payload = Bytes::copy_from_slice(&buffer[..length]);
+    buffer.advance(length);
+    Ok(Some((connection, payload)))
 }
 
 /// The chunks to write for a message that was encoded behind [`HEADER`] spare bytes.
@@ -128,6 +137,23 @@ mod tests {
             matches!(refused, Err(CloseReason::FrameTooLarge { connection: 2, length, .. }) if length == expected)
         );
         assert!(buffer.capacity() < 4096);
+    }
+
+    #[test]
+    fn an_answer_that_is_kept_leaves_the_buffer_to_the_next_read() {
+        let mut buffer = BytesMut::with_capacity(8192);
+        let place = buffer.as_ptr();
+        let mut kept = Vec::new();
+        for _ in 0..100 {
+            frames(1, message(COPIED)).for_each(|chunk| buffer.extend_from_slice(&chunk));
+            kept.push(next_frame(&mut buffer, MAX_PAYLOAD).unwrap().unwrap().1);
+            buffer.reserve(8192);
+        }
+        assert!(
+            kept.iter()
+                .all(|payload| payload == &message(COPIED)[HEADER..])
+        );
+        assert_eq!(buffer.as_ptr(), place);
     }
 
     #[test]

@@ -2,7 +2,10 @@
 
 use std::collections::HashMap;
 use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
@@ -23,8 +26,10 @@ const METADATA_MAX: usize = 256;
 pub trait Service: Send + Sync + 'static {
     /// Answers one request with the encoded reply.
     ///
-    /// Requests run side by side, each in its own task. The future is dropped when the deadline
-    /// of the request passes or the trunk is closed. A panic is answered with status 13.
+    /// Requests run side by side. The first poll is the driver's own, so that what can be answered
+    /// at once is; a future that is pending then goes on in a task of its own. What takes long
+    /// without awaiting holds up the trunk. The future is dropped when the deadline of the request
+    /// passes or the trunk is closed. A panic is answered with status 13.
     ///
     /// # Errors
     /// What the caller is told; [`Status::unimplemented`] for methods that do not exist.
@@ -112,18 +117,26 @@ impl<S: Service> Server<S> {
             Inbound::Frame { .. } | Inbound::Oversized { .. } => return,
         };
         if let Some(status) = refusal {
-            self.shared
-                .send_response(stream, encode_answer(Err(status)));
+            self.answer(stream, Err(status));
         }
     }
 
-    /// Waits for the next handler to end and sends its answer; pending while there is none.
+    fn answer(&self, stream: u32, answer: Result<Bytes, Status>) {
+        self.shared.send_response(stream, encode_answer(answer));
+    }
+
+    /// Whether a handler is under way.
+    pub(crate) fn is_handling(&self) -> bool {
+        !self.handlers.is_empty()
+    }
+
+    /// Waits for the next handler to end and sends its answer; over at once when there is none.
     pub(crate) async fn handled(&mut self) {
         match self.handlers.join_next_with_id().await {
-            None => std::future::pending().await,
+            None => {}
             Some(Ok((id, (stream, answer)))) => {
                 self.streams.remove(&id);
-                self.shared.send_response(stream, encode_answer(answer));
+                self.answer(stream, answer);
             }
             Some(Err(error)) => self.panicked(&error),
         }
@@ -131,9 +144,7 @@ impl<S: Service> Server<S> {
 
     fn panicked(&mut self, error: &JoinError) {
         if let Some(stream) = self.streams.remove(&error.id()) {
-            let status = Status::new(Code::Internal, "the handler panicked");
-            self.shared
-                .send_response(stream, encode_answer(Err(status)));
+            self.answer(stream, Err(panicked()));
         }
     }
 
@@ -146,18 +157,23 @@ impl<S: Service> Server<S> {
         }
         let request = decode_request(data)?;
         let service = Arc::clone(&self.service);
-        let task = self.handlers.spawn(async move {
+        let mut handler = Box::pin(async move {
             let Some(deadline) = request.deadline else {
-                return (stream, service.call(request).await);
+                return service.call(request).await;
             };
             let late = || Err(Status::new(Code::DeadlineExceeded, "the deadline passed"));
-            (
-                stream,
-                timeout_at(deadline, service.call(request))
-                    .await
-                    .unwrap_or_else(|_| late()),
-            )
+            timeout_at(deadline, service.call(request))
+                .await
+                .unwrap_or_else(|_| late())
         });
+        // Answers that the peer leaves unread are bounded by how many handlers there are.
+        if self.shared.reads_on()
+            && let Poll::Ready(answer) = first_turn(handler.as_mut())
+        {
+            self.answer(stream, answer);
+            return Ok(());
+        }
+        let task = self.handlers.spawn(async move { (stream, handler.await) });
         self.streams.insert(task.id(), stream);
         Ok(())
     }
@@ -174,6 +190,20 @@ impl<S: Service> Server<S> {
         self.last_stream = stream;
         Ok(())
     }
+}
+
+/// Polls a handler that nobody wakes: whoever polls it next is who it wakes.
+fn first_turn(
+    handler: Pin<&mut impl Future<Output = Result<Bytes, Status>>>,
+) -> Poll<Result<Bytes, Status>> {
+    let mut nobody = Context::from_waker(Waker::noop());
+    let turn = AssertUnwindSafe(|| handler.poll(&mut nobody));
+    // After a panic the handler is only dropped.
+    catch_unwind(turn).unwrap_or_else(|_| Poll::Ready(Err(panicked())))
+}
+
+fn panicked() -> Status {
+    Status::new(Code::Internal, "the handler panicked")
 }
 
 fn decode_request(data: Bytes) -> Result<Request, Status> {

@@ -81,11 +81,12 @@ impl<S: Service> Inbox<S> {
     async fn run<T: AsyncRead>(&mut self, mut reader: ReadHalf<T>) -> CloseReason {
         let mut buffer = BytesMut::with_capacity(READ);
         let shared = Arc::clone(&self.shared);
+        let mut closed = std::pin::pin!(shared.closed());
         loop {
             let stalls_at = shared.stalls_at();
             tokio::select! {
                 biased;
-                reason = shared.closed() => return reason,
+                reason = &mut closed => return reason,
                 failed = poll_fn(|cx| shared.poll_flush(cx, stalls_at)) => {
                     if let Some(reason) = failed { return reason }
                 }
@@ -94,7 +95,7 @@ impl<S: Service> Inbox<S> {
                         return CloseReason::WriteStalled(shared.options.write_stall);
                     }
                 }
-                () = self.server.handled() => {}
+                () = self.server.handled(), if self.server.is_handling() => {}
                 read = reader.read_buf(&mut buffer), if shared.reads_on() => match read {
                     Ok(0) => return self.end(&buffer),
                     Ok(_) => if let Err(reason) = self.take(&mut buffer) { return reason },

@@ -69,6 +69,7 @@ async fn failures_keep_their_code_and_text() {
         ("Missing", Code::Unimplemented, "Missing"),
         ("Huge", Code::ResourceExhausted, "4194304"),
         ("Panic", Code::Internal, "panicked"),
+        ("PanicLater", Code::Internal, "panicked"),
     ] {
         let options = CallOptions::default();
         match near

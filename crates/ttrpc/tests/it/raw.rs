@@ -141,6 +141,10 @@ impl Service for Behaviours {
             "Fail" => Err(Status::new(Code::NotFound, "nothing here")),
             "Huge" => Ok(Bytes::from(vec![0; longshore_ttrpc::MAX_DATA])),
             "Panic" => panic!("as asked"),
+            "PanicLater" => {
+                tokio::task::yield_now().await;
+                panic!("as asked")
+            }
             method => Err(Status::unimplemented(&request.service, method)),
         }
     }
