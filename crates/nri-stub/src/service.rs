@@ -1,7 +1,8 @@
 //! The service that a plugin serves: requests to handlers, answers to replies.
 
 use std::error::Error;
-use std::future::Future;
+use std::future::{self, Future};
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
@@ -35,6 +36,8 @@ pub(crate) struct Progress {
     pub(crate) shutdown: bool,
 }
 
+type Answer<'a> = Pin<Box<dyn Future<Output = Result<Bytes, Status>> + Send + 'a>>;
+
 /// The plugin, as one connection sees it.
 pub(crate) struct PluginService<P> {
     pub(crate) plugin: Arc<P>,
@@ -55,65 +58,67 @@ impl<P: Plugin> PluginService<P> {
         }
     }
 
-    async fn dispatch(&self, method: &str, payload: &Bytes) -> Result<Bytes, Status> {
+    /// The answer to one request. Each method's future is of its own size, and stays where it is made.
+    fn dispatch<'a>(&'a self, method: &str, payload: &'a Bytes) -> Answer<'a> {
         let plugin = &self.plugin;
         match method {
-            "Configure" => self.configure(self.decode(payload)?).await,
-            "Synchronize" => self.synchronize(payload).await,
-            "Shutdown" => self.shutdown().await,
-            "StateChange" => self.state_change(self.decode(payload)?).await,
-            "RunPodSandbox" => {
-                let request: RunPodSandboxRequest = self.decode(payload)?;
-                done(plugin.run_pod_sandbox(pod(request.pod))).await
-            }
-            "UpdatePodSandbox" => {
-                let request: UpdatePodSandboxRequest = self.decode(payload)?;
+            "Configure" => self.with(payload, |request| self.configure(request)),
+            "Synchronize" => Box::pin(self.synchronize(payload)),
+            "Shutdown" => Box::pin(self.shutdown()),
+            "StateChange" => self.with(payload, |request| self.state_change(request)),
+            "RunPodSandbox" => self.with(payload, |request: RunPodSandboxRequest| {
+                done(plugin.run_pod_sandbox(pod(request.pod)))
+            }),
+            "UpdatePodSandbox" => self.with(payload, |request: UpdatePodSandboxRequest| {
                 let overhead = request.overhead_linux_resources.unwrap_or_default();
                 let resources = request.linux_resources.unwrap_or_default();
-                done(plugin.update_pod_sandbox(pod(request.pod), overhead, resources)).await
-            }
-            "PostUpdatePodSandbox" => {
-                let request: PostUpdatePodSandboxRequest = self.decode(payload)?;
-                done(plugin.post_update_pod_sandbox(pod(request.pod))).await
-            }
-            "StopPodSandbox" => {
-                let request: StopPodSandboxRequest = self.decode(payload)?;
-                done(plugin.stop_pod_sandbox(pod(request.pod))).await
-            }
-            "RemovePodSandbox" => {
-                let request: RemovePodSandboxRequest = self.decode(payload)?;
-                done(plugin.remove_pod_sandbox(pod(request.pod))).await
-            }
-            "CreateContainer" => self.create_container(self.decode(payload)?).await,
-            "PostCreateContainer" => {
-                let request: PostCreateContainerRequest = self.decode(payload)?;
+                done(plugin.update_pod_sandbox(pod(request.pod), overhead, resources))
+            }),
+            "PostUpdatePodSandbox" => self.with(payload, |request: PostUpdatePodSandboxRequest| {
+                done(plugin.post_update_pod_sandbox(pod(request.pod)))
+            }),
+            "StopPodSandbox" => self.with(payload, |request: StopPodSandboxRequest| {
+                done(plugin.stop_pod_sandbox(pod(request.pod)))
+            }),
+            "RemovePodSandbox" => self.with(payload, |request: RemovePodSandboxRequest| {
+                done(plugin.remove_pod_sandbox(pod(request.pod)))
+            }),
+            "CreateContainer" => self.with(payload, |request| self.create_container(request)),
+            "PostCreateContainer" => self.with(payload, |request: PostCreateContainerRequest| {
                 let container = container(request.container);
-                done(plugin.post_create_container(pod(request.pod), container)).await
-            }
-            "StartContainer" => {
-                let request: StartContainerRequest = self.decode(payload)?;
+                done(plugin.post_create_container(pod(request.pod), container))
+            }),
+            "StartContainer" => self.with(payload, |request: StartContainerRequest| {
                 let container = container(request.container);
-                done(plugin.start_container(pod(request.pod), container)).await
-            }
-            "PostStartContainer" => {
-                let request: PostStartContainerRequest = self.decode(payload)?;
+                done(plugin.start_container(pod(request.pod), container))
+            }),
+            "PostStartContainer" => self.with(payload, |request: PostStartContainerRequest| {
                 let container = container(request.container);
-                done(plugin.post_start_container(pod(request.pod), container)).await
-            }
-            "UpdateContainer" => self.update_container(self.decode(payload)?).await,
-            "PostUpdateContainer" => {
-                let request: PostUpdateContainerRequest = self.decode(payload)?;
+                done(plugin.post_start_container(pod(request.pod), container))
+            }),
+            "UpdateContainer" => self.with(payload, |request| self.update_container(request)),
+            "PostUpdateContainer" => self.with(payload, |request: PostUpdateContainerRequest| {
                 let container = container(request.container);
-                done(plugin.post_update_container(pod(request.pod), container)).await
-            }
-            "StopContainer" => self.stop_container(self.decode(payload)?).await,
-            "RemoveContainer" => {
-                let request: RemoveContainerRequest = self.decode(payload)?;
+                done(plugin.post_update_container(pod(request.pod), container))
+            }),
+            "StopContainer" => self.with(payload, |request| self.stop_container(request)),
+            "RemoveContainer" => self.with(payload, |request: RemoveContainerRequest| {
                 let container = container(request.container);
-                done(plugin.remove_container(pod(request.pod), container)).await
-            }
-            "ValidateContainerAdjustment" => self.validate(self.decode(payload)?).await,
-            _ => Err(Status::unimplemented(PLUGIN, method)),
+                done(plugin.remove_container(pod(request.pod), container))
+            }),
+            "ValidateContainerAdjustment" => self.with(payload, |request| self.validate(request)),
+            _ => ready(Err(Status::unimplemented(PLUGIN, method))),
+        }
+    }
+
+    fn with<'a, M, F>(&self, payload: &Bytes, handler: impl FnOnce(M) -> F) -> Answer<'a>
+    where
+        M: cost::Message,
+        F: Future<Output = Result<Bytes, Status>> + Send + 'a,
+    {
+        match self.decode(payload) {
+            Ok(request) => Box::pin(handler(request)),
+            Err(status) => ready(Err(status)),
         }
     }
 
@@ -308,6 +313,10 @@ impl Drop for ConfigureOutcome<'_> {
             self.set(Err("its handler did not come to an end".to_owned()));
         }
     }
+}
+
+fn ready<'a>(answer: Result<Bytes, Status>) -> Answer<'a> {
+    Box::pin(future::ready(answer))
 }
 
 fn pod(pod: Option<PodSandbox>) -> PodSandbox {
