@@ -55,7 +55,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     build.args(["build", "--release", "--package", "longshore-bench"]);
     match options.name {
         // The others start the daemon and its shim.
-        Name::Nri => build.args(["--bin", "bench-nri"]),
+        Name::Nri => build.args(["--bin", "bench-nri", "--bin", "bench-nri-plugin"]),
         Name::Csi | Name::Checkpoint => {
             build.args(["--package", "longshore", "--package", "longshore-agent"])
         }

@@ -22,6 +22,7 @@
 
 mod clock;
 mod node;
+pub mod nri;
 mod options;
 pub mod proc;
 mod report;

@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use longshore_bench::Failure;
+use longshore_bench::nri::{runtime, subject};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::time::timeout;
 
 use crate::host::PATIENCE;
 use crate::process::Role;
-use crate::{runtime, subject};
 
 /// `bare SOCKET`: answers each request with an answer, both of fixed length.
 pub(crate) fn run(mut arguments: impl Iterator<Item = String>) -> Result<(), Failure> {

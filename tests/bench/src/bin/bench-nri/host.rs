@@ -5,14 +5,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use longshore_bench::Failure;
+use longshore_bench::nri::{plugin_index, plugin_name, runtime};
 use longshore_nri_adaptation::socket::SocketOptions;
 use longshore_nri_adaptation::{
     Adaptation, ApplyUpdates, Changes, Metrics, NodeState, RuntimeError, Snapshot, Timeouts,
 };
 use longshore_nri_api::ContainerUpdate;
 use tokio::time::timeout;
-
-use crate::{plugin, runtime};
 
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -71,7 +70,7 @@ pub(crate) async fn start(
 /// Waits until so many plugins, from the first on, are active.
 pub(crate) async fn active(adaptation: &Adaptation, count: usize) -> Result<(), Failure> {
     for nth in 0..count {
-        let name = format!("{}-{}", plugin::index(nth), plugin::name(nth));
+        let name = format!("{}-{}", plugin_index(nth), plugin_name(nth));
         timeout(PATIENCE, adaptation.active(&name))
             .await
             .map_err(|_| format!("{name} does not become active"))?;

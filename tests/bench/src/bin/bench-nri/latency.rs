@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::id;
 use std::time::{Duration, Instant};
 
+use longshore_bench::nri::{plugin_index, plugin_name, subject};
 use longshore_bench::{Failure, Report, Row, Samples, Unit, proc};
 use longshore_nri_adaptation::{Adaptation, RequestOptions};
 use longshore_testkit::lines::LinePeer;
@@ -12,12 +13,12 @@ use tokio::task::JoinSet;
 
 use crate::bare::Bare;
 use crate::host::{self, Node, Synchronized};
+use crate::number;
 use crate::process::Role;
-use crate::{number, plugin, subject};
 
 const CREATE: &str = "CreateContainer";
 const START: &str = "StartContainer";
-/// Each peer is measured in turns of this many requests.
+/// Go's processes, and processor time, are measured in turns of this many requests.
 const TURN: usize = 100;
 
 /// Our adaptation with its plugins.
@@ -53,7 +54,7 @@ impl Programs {
     async fn plugins(&self, socket: &Path, count: usize) -> Vec<LinePeer> {
         let mut plugins = Vec::new();
         for nth in 0..count {
-            let (name, index) = (plugin::name(nth), plugin::index(nth));
+            let (name, index) = (plugin_name(nth), plugin_index(nth));
             let spec = subject::go_spec(&name).to_string();
             let arguments = ["-index", &index, "-name", &name, "-spec", &spec, "-socket"];
             let arguments = arguments.map(str::to_owned).into_iter();
@@ -73,7 +74,7 @@ impl Ours {
         let adaptation = host::start(&socket, Node::default(), Synchronized::default()).await?;
         let mut roles = Vec::new();
         for nth in 0..count {
-            roles.push(Role::start("plugin", &socket, &[&nth.to_string(), "1"])?);
+            roles.push(Role::plugins(&socket, nth, 1)?);
         }
         host::active(&adaptation, count).await?;
         let pids = roles.iter().map(Role::pid).collect();
@@ -99,9 +100,9 @@ impl Ours {
         })
     }
 
-    async fn create(&self, samples: &mut Samples) -> Result<(), Failure> {
+    async fn create(&self, n: usize, samples: &mut Samples) -> Result<(), Failure> {
         let options = RequestOptions::default();
-        for _ in 0..TURN {
+        for _ in 0..n {
             let request = subject::request(0);
             let begin = Instant::now();
             let created = self.adaptation.create_container(request, &options).await?;
@@ -246,28 +247,33 @@ async fn one(
     for turn in 0..=turns {
         // The first turn is not counted.
         let counts = turn > 0;
-        let mut ours_pids = rust.pids.clone();
-        ours_pids.push(id());
-        let before = on_cpu(&ours_pids)?;
-        rust.create(if counts { &mut hop } else { &mut warm })
-            .await?;
-        if counts {
-            cpu[0] += on_cpu(&ours_pids)?.saturating_sub(before);
-        }
-        let bare_pids = [id(), bare.role.pid()];
-        let before = on_cpu(&bare_pids)?;
+        // Pair by pair, so that both find the processors in the same state.
         for _ in 0..TURN {
+            rust.create(1, if counts { &mut hop } else { &mut warm })
+                .await?;
             let begin = Instant::now();
             bare.hop().await?;
             if counts {
                 bytes.push(begin.elapsed());
             }
         }
+        let mut ours_pids = rust.pids.clone();
+        ours_pids.push(id());
+        let before = on_cpu(&ours_pids)?;
+        rust.create(TURN, &mut warm).await?;
+        if counts {
+            cpu[0] += on_cpu(&ours_pids)?.saturating_sub(before);
+        }
+        let bare_pids = [id(), bare.role.pid()];
+        let before = on_cpu(&bare_pids)?;
+        for _ in 0..TURN {
+            bare.hop().await?;
+        }
         if counts {
             cpu[1] += on_cpu(&bare_pids)?.saturating_sub(before);
         }
         if let Some((ours, go)) = &mut peers {
-            ours.create(if counts { &mut same } else { &mut warm })
+            ours.create(TURN, if counts { &mut same } else { &mut warm })
                 .await?;
             let before = on_cpu(&go.pids())?;
             go.bench(CREATE, if counts { &mut theirs } else { &mut warm })
@@ -325,7 +331,7 @@ async fn nobody(
     };
     let mut samples = Samples::default();
     for _ in 0..turns {
-        ours.create(&mut samples).await?;
+        ours.create(TURN, &mut samples).await?;
     }
     rows.add("create, no plugin subscribed", 0.02, |name| {
         Row::against(name, Unit::Micros, &samples, "a hop", hop)
@@ -347,7 +353,7 @@ async fn ten(
     };
     let [mut create, mut state, mut go_create, mut go_state] = [(); 4].map(|()| Samples::default());
     for _ in 0..turns {
-        rust.create(&mut create).await?;
+        rust.create(TURN, &mut create).await?;
         rust.state(&mut state).await?;
         if let Some(go) = &mut go {
             go.bench(CREATE, &mut go_create).await?;

@@ -1,30 +1,26 @@
 //! Bench: the adaptation and the stub of NRI, beside Go's of the same run and beside the same bytes sent bare.
 //!
-//! The program is also its own peers: `bench-nri plugin` is a plugin on our stub, `bench-nri bare` answers bytes
-//! with bytes, `bench-nri sink` decodes synchronizations, `bench-nri host` is an idle adaptation.
+//! `bench-nri-plugin` beside it is a plugin on our stub. The program is its own other peers: `bench-nri bare` answers bytes with bytes, `bench-nri sink` decodes synchronizations, `bench-nri host` is an idle adaptation.
 
 mod bare;
 mod host;
 mod latency;
 mod memory;
-mod plugin;
 mod process;
-mod subject;
 mod sync;
 
 use std::env;
 use std::process::ExitCode;
 
+use longshore_bench::nri::runtime;
 use longshore_bench::{Failure, Options, Report};
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
-use tokio::runtime::{Builder, Runtime};
 
 fn main() -> ExitCode {
     let mut arguments = env::args().skip(1);
     let role = arguments.next().unwrap_or_default();
     let outcome = match role.as_str() {
-        "plugin" => plugin::run(arguments),
         "bare" => bare::run(arguments),
         "sink" => sync::sink(arguments),
         "host" => host::run(arguments),
@@ -47,7 +43,7 @@ fn measure() -> ExitCode {
         return ExitCode::from(2);
     };
     let mut report = Report::new("nri", options);
-    let outcome = runtime().and_then(|runtime| {
+    let outcome = runtime().map_err(Failure::from).and_then(|runtime| {
         runtime.block_on(async {
             latency::measure(&mut report, "", true).await?;
             sync::measure(&mut report).await?;
@@ -66,11 +62,6 @@ fn measure() -> ExitCode {
             ExitCode::FAILURE
         }
     }
-}
-
-/// One thread on each side of a socket: what is measured is the hop, not the scheduling of workers.
-fn runtime() -> Result<Runtime, Failure> {
-    Ok(Builder::new_current_thread().enable_all().build()?)
 }
 
 /// A count, to divide by.

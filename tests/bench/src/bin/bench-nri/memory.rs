@@ -4,14 +4,15 @@ use std::path::Path;
 use std::process::id;
 use std::time::Duration;
 
+use longshore_bench::nri::subject;
 use longshore_bench::{Failure, Report, Row, Unit, proc};
 use longshore_nri_adaptation::RequestOptions;
 use tokio::net::UnixStream;
 use tokio::time::{Instant, sleep};
 
 use crate::host::{self, Node, PATIENCE, Synchronized};
+use crate::number;
 use crate::process::Role;
-use crate::{number, subject};
 
 /// Plugins that are connected to find what one of them takes.
 const PLUGINS: usize = 200;
@@ -36,13 +37,12 @@ async fn connected(report: &mut Report, dir: &Path) -> Result<(), Failure> {
         sleep(Duration::from_millis(5)).await;
     }
     // The first ones bring the pages of the code with them.
-    let first = Role::start("plugin", &socket, &["0", "1"])?;
-    let _warm = Role::start("plugin", &socket, &["1", "20"])?;
+    let first = Role::plugins(&socket, 0, 1)?;
+    let _warm = Role::plugins(&socket, 1, 20)?;
     let before = settled(host.pid()).await?;
     let stub = settled(first.pid()).await?;
-    let half = Role::start("plugin", &socket, &["21", &(PLUGINS / 2).to_string()])?;
-    let rest = (21 + PLUGINS / 2).to_string();
-    let other = Role::start("plugin", &socket, &[&rest, &(PLUGINS / 2).to_string()])?;
+    let half = Role::plugins(&socket, 21, PLUGINS / 2)?;
+    let other = Role::plugins(&socket, 21 + PLUGINS / 2, PLUGINS / 2)?;
     let after = settled(host.pid()).await?;
     drop((half, other));
     let each = (after - before) / number(PLUGINS);
@@ -82,7 +82,7 @@ async fn flat(report: &mut Report, dir: &Path) -> Result<(), Failure> {
     const WARM: usize = 100_000;
     let socket = dir.join("flat.sock");
     let adaptation = host::start(&socket, Node::default(), Synchronized::default()).await?;
-    let plugin = Role::start("plugin", &socket, &["0", "1"])?;
+    let plugin = Role::plugins(&socket, 0, 1)?;
     host::active(&adaptation, 1).await?;
     let options = RequestOptions::default();
     let mut before = (0.0, 0.0);

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
+use longshore_bench::nri::{plugin_name, runtime, subject};
 use longshore_bench::{Failure, Report, Row, Samples, Unit};
 use longshore_nri_adaptation::NodeState;
 use longshore_nri_api::{Container, SynchronizeRequest};
@@ -13,7 +14,6 @@ use tokio::time::timeout;
 
 use crate::host::{self, Node, PATIENCE, Synchronized};
 use crate::process::Role;
-use crate::{plugin, runtime, subject};
 
 const CONTAINERS: usize = 1_000;
 const EACH: usize = 8 << 10;
@@ -73,13 +73,13 @@ pub(crate) async fn measure(report: &mut Report) -> Result<(), Failure> {
     };
     let socket = dir.path().join("nri.sock");
     let adaptation = host::start(&socket, Node(state), metrics.clone()).await?;
-    let _plugin = Role::start("plugin", &socket, &["0", "1"])?;
+    let _plugin = Role::plugins(&socket, 0, 1)?;
     host::active(&adaptation, 1).await?;
     drop(metrics.take());
     let (mut ours, mut bare) = (Samples::default(), Samples::default());
     for _ in 0..rounds {
         // It comes back by itself, and is synchronized anew.
-        adaptation.remove_plugin(&plugin::name(0));
+        adaptation.remove_plugin(&plugin_name(0));
         host::active(&adaptation, 1).await?;
         metrics.take().into_iter().for_each(|took| ours.push(took));
         let begin = Instant::now();

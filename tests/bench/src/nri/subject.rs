@@ -10,7 +10,9 @@ use serde_json::{Value, json};
 /// What the headers and the envelope around a message come to, in bytes.
 const AROUND: usize = 18 + 80;
 
-pub(crate) fn pod(nth: usize) -> PodSandbox {
+/// The nth pod.
+#[must_use]
+pub fn pod(nth: usize) -> PodSandbox {
     PodSandbox {
         id: format!("{nth:064}"),
         name: "bench".to_owned(),
@@ -20,7 +22,9 @@ pub(crate) fn pod(nth: usize) -> PodSandbox {
     }
 }
 
-pub(crate) fn container(nth: usize) -> Container {
+/// The nth container.
+#[must_use]
+pub fn container(nth: usize) -> Container {
     let mount = |destination: &str| Mount {
         destination: destination.to_owned(),
         r#type: "bind".to_owned(),
@@ -56,7 +60,9 @@ fn environment() -> Vec<String> {
         .collect()
 }
 
-pub(crate) fn request(pod_number: usize) -> CreateContainerRequest {
+/// The request to create the container in one of the pods.
+#[must_use]
+pub fn request(pod_number: usize) -> CreateContainerRequest {
     CreateContainerRequest {
         pod: Some(pod(pod_number)),
         container: Some(container(0)),
@@ -64,7 +70,8 @@ pub(crate) fn request(pod_number: usize) -> CreateContainerRequest {
 }
 
 /// What each plugin adds: a variable of its own.
-pub(crate) fn adjustment(name: &str) -> ContainerAdjustment {
+#[must_use]
+pub fn adjustment(name: &str) -> ContainerAdjustment {
     let mut adjustment = ContainerAdjustment::default();
     adjustment.add_env(variable(name), "set by a plugin");
     adjustment
@@ -75,7 +82,8 @@ fn variable(name: &str) -> String {
 }
 
 /// Lengths of a request and its answer on the wire.
-pub(crate) fn lengths() -> (usize, usize) {
+#[must_use]
+pub fn lengths() -> (usize, usize) {
     let reply = CreateContainerResponse {
         adjust: Some(adjustment("bench-00")),
         ..CreateContainerResponse::default()
@@ -87,7 +95,8 @@ pub(crate) fn lengths() -> (usize, usize) {
 }
 
 /// The same for the Go programs.
-pub(crate) fn go_spec(name: &str) -> Value {
+#[must_use]
+pub fn go_spec(name: &str) -> Value {
     json!({
         "events": "CreateContainer,StartContainer",
         "quiet": true,
@@ -95,7 +104,9 @@ pub(crate) fn go_spec(name: &str) -> Value {
     })
 }
 
-pub(crate) fn go_bench(what: &str, n: usize, parallel: usize) -> Value {
+/// A command of the Go runtime: `n` requests of one kind.
+#[must_use]
+pub fn go_bench(what: &str, n: usize, parallel: usize) -> Value {
     let mounts = ["/data", "/etc/config"].map(|destination| {
         json!({
             "destination": destination, "type": "bind", "source": format!("/var/lib/containers{destination}"),

@@ -1,15 +1,18 @@
-//! Plugins on our stub: `plugin SOCKET FIRST COUNT` connects COUNT of them.
+//! Plugins on our stub, for `bench-nri`: `bench-nri-plugin SOCKET FIRST COUNT` connects COUNT of them.
+//!
+//! A program of its own, as a plugin's author builds it: what is resident of it is the stub's.
 
+use std::env;
 use std::path::PathBuf;
+use std::process::ExitCode;
 use std::time::Duration;
 
 use longshore_backoff::Backoff;
 use longshore_bench::Failure;
+use longshore_bench::nri::{plugin_index, plugin_name, runtime, subject};
 use longshore_nri_stub::api::{Container, ContainerAdjustment, PodSandbox};
 use longshore_nri_stub::{Stub, plugin};
 use tokio::task::JoinSet;
-
-use crate::{runtime, subject};
 
 struct Adds {
     adjustment: ContainerAdjustment,
@@ -32,17 +35,20 @@ impl Adds {
     async fn start_container(&self, _pod: PodSandbox, _container: Container) {}
 }
 
-/// The name of the nth plugin, without its index.
-pub(crate) fn name(nth: usize) -> String {
-    format!("bench-{nth:03}")
+fn main() -> ExitCode {
+    match run(env::args().skip(1)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            #[expect(clippy::print_stderr, reason = "the edge of a program")]
+            {
+                eprintln!("bench-nri-plugin: {error}");
+            }
+            ExitCode::FAILURE
+        }
+    }
 }
 
-/// Its index: two digits.
-pub(crate) fn index(nth: usize) -> String {
-    format!("{:02}", nth % 100)
-}
-
-pub(crate) fn run(mut arguments: impl Iterator<Item = String>) -> Result<(), Failure> {
+fn run(mut arguments: impl Iterator<Item = String>) -> Result<(), Failure> {
     let socket = PathBuf::from(arguments.next().ok_or("no socket")?);
     let first: usize = arguments.next().ok_or("no number")?.parse()?;
     let count: usize = arguments.next().ok_or("no count")?.parse()?;
@@ -51,11 +57,11 @@ pub(crate) fn run(mut arguments: impl Iterator<Item = String>) -> Result<(), Fai
         for nth in first..first + count {
             let backoff = Backoff::new(Duration::from_millis(1), Duration::from_millis(50), 0.0)?;
             let plugin = Adds {
-                adjustment: subject::adjustment(&name(nth)),
+                adjustment: subject::adjustment(&plugin_name(nth)),
             };
             let stub = Stub::builder()
-                .name(name(nth))
-                .index(index(nth))
+                .name(plugin_name(nth))
+                .index(plugin_index(nth))
                 .socket(&socket)
                 .reconnect(backoff)
                 .build(plugin)?;
