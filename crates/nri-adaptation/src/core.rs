@@ -14,7 +14,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::builtin::{Builtin, BuiltinPlugin};
 use crate::chain::join_all;
-use crate::error::AdaptationError;
+use crate::error::{AdaptationError, chain};
 use crate::imitation::Imitation;
 use crate::launch::{LaunchOptions, Program, discover};
 use crate::launched::{Launched, supervise};
@@ -138,7 +138,7 @@ impl Core {
                         self.connect(stream, origin);
                     }
                     Err(error) => {
-                        tracing::error!(%error, "no more plugins can connect");
+                        tracing::error!(error = chain(&error), "no more plugins can connect");
                         return;
                     }
                 },
@@ -281,21 +281,28 @@ impl Core {
     }
 
     pub(crate) fn plugins(&self) -> Vec<PluginStatus> {
-        let (mut active, mut others): (Vec<_>, Vec<_>) = self
-            .registry
-            .all()
+        let (all, mut closed) = self.registry.known();
+        let (mut plugins, mut others): (Vec<_>, Vec<_>) = all
             .iter()
             .map(|plugin| plugin.status())
             .partition(|status| status.state == PluginState::Active);
-        active.append(&mut others);
-        active.extend(
-            self.launched()
-                .iter()
-                .filter_map(|launched| launched.status()),
-        );
-        let missing = &self.registry.roster().missing;
-        active.extend(missing.iter().map(|name| PluginStatus::missing(name)));
-        active
+        plugins.append(&mut others);
+        if !self.is_stopping() {
+            let launched = self.launched();
+            let away = launched.iter().filter(|launched| {
+                let is = |plugin: &Arc<Plugin>| {
+                    plugin.kind == PluginKind::Launched && plugin.id == launched.id
+                };
+                !all.iter().any(is)
+            });
+            plugins.extend(away.filter_map(|launched| launched.status(&mut closed)));
+        }
+        for name in &self.registry.roster().missing {
+            let last = take(&mut closed, |status| status.is_named(name));
+            plugins.push(PluginStatus::missing(name, last));
+        }
+        plugins.append(&mut closed);
+        plugins
     }
 
     pub(crate) fn changes(&self) -> watch::Receiver<u64> {
@@ -325,12 +332,19 @@ impl Core {
             .launched()
             .extract_if(.., |launched| launched.is_named(name))
             .collect();
-        let waiting = launched.iter().filter(|launched| launched.remove()).count();
+        for launched in &launched {
+            launched.remove();
+        }
+        let away = launched.iter().filter(|launched| {
+            let mut listed = named.iter();
+            !listed.any(|plugin| plugin.id == launched.id)
+        });
+        let away = away.count();
         for plugin in &named {
             self.close(plugin, CloseCause::Removed);
         }
         let waived = self.registry.waive(name);
-        (named.len() + waiting).max(usize::from(waived))
+        (named.len() + away).max(usize::from(waived))
     }
 
     pub(crate) async fn shutdown(&self) {
@@ -350,6 +364,15 @@ impl Core {
         self.tasks.close();
         self.tasks.wait().await;
     }
+}
+
+/// Takes the first of `closed` that is meant.
+pub(crate) fn take(
+    closed: &mut Vec<PluginStatus>,
+    is_meant: impl Fn(&PluginStatus) -> bool,
+) -> Option<PluginStatus> {
+    let place = closed.iter().position(is_meant)?;
+    Some(closed.remove(place))
 }
 
 fn places(limit: usize) -> Arc<Semaphore> {

@@ -189,3 +189,16 @@ pub enum AdaptationError {
         source: RuntimeError,
     },
 }
+
+/// An error with its causes on one line; a cause that is quoted already is left out.
+pub(crate) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+    let causes = std::iter::successors(error.source(), |cause| cause.source());
+    // As many as an error has when it was made with reason.
+    causes.take(32).fold(error.to_string(), |line, cause| {
+        let text = cause.to_string();
+        match line.contains(&text) {
+            true => line,
+            false => format!("{line}: {text}"),
+        }
+    })
+}

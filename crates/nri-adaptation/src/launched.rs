@@ -5,41 +5,50 @@
 //! ```
 
 use std::hash::{BuildHasher, RandomState};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use longshore_nri_api::PluginId;
 use tokio::sync::oneshot;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
-use crate::core::Core;
+use crate::core::{Core, take};
+use crate::error::chain;
 use crate::launch::{Action, Child, Event, Program, Supervision, spawn};
 use crate::plugin::{self, Origin};
-use crate::status::{CloseCause, PluginKind, PluginStatus};
+use crate::status::{CloseCause, Closed, PluginKind, PluginStatus};
 
 /// How long a process has between TERM and KILL.
 const GRACE: Duration = Duration::from_secs(2);
+/// How long what a process that ended has sent is still read: another one may have inherited its
+/// socket, and keep the connection open.
+const DRAIN: Duration = Duration::from_secs(1);
 
 /// What others may know of a launched plugin, and do to it.
 #[derive(Debug)]
 pub(crate) struct Launched {
     pub(crate) id: PluginId,
-    /// It has ended and will be started again.
-    restarting: AtomicBool,
     /// The operator does not want it any more.
     removed: CancellationToken,
-    last_error: Mutex<Option<String>>,
+    past: Mutex<Past>,
+}
+
+/// What became of the lives before.
+#[derive(Debug, Default)]
+struct Past {
+    /// How the last one ended.
+    closed: Option<Closed>,
+    /// It is not started again.
+    gone: bool,
 }
 
 impl Launched {
     pub(crate) fn new(id: PluginId) -> Arc<Self> {
         Arc::new(Self {
             id,
-            restarting: AtomicBool::new(false),
             removed: CancellationToken::new(),
-            last_error: Mutex::default(),
+            past: Mutex::default(),
         })
     }
 
@@ -47,29 +56,27 @@ impl Launched {
         self.id.base() == name || self.id.to_string() == name
     }
 
-    /// Takes it out for good; true when it was waiting to be started again.
-    pub(crate) fn remove(&self) -> bool {
+    /// Takes it out for good.
+    pub(crate) fn remove(&self) {
         self.removed.cancel();
-        self.restarting.load(Ordering::Acquire)
     }
 
-    /// Its status while it waits to be started again.
-    pub(crate) fn status(&self) -> Option<PluginStatus> {
-        let waits = self.restarting.load(Ordering::Acquire) && !self.removed.is_cancelled();
-        waits.then(|| {
-            let last_error = self
-                .last_error
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
-            PluginStatus::restarting(&self.id, last_error.clone())
-        })
+    /// Its status while it is not there, once it has ended; takes what was known of it from `closed`.
+    pub(crate) fn status(&self, closed: &mut Vec<PluginStatus>) -> Option<PluginStatus> {
+        let past = self.past();
+        let ended = past.closed.clone()?;
+        let last = take(closed, |status| {
+            status.kind == Some(PluginKind::Launched) && status.id.as_ref() == Some(&self.id)
+        });
+        Some(PluginStatus::ended(&self.id, ended, past.gone, last))
     }
 
-    fn note(&self, error: String) {
-        *self
-            .last_error
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = Some(error);
+    fn note(&self, reason: String) {
+        self.past().closed = Some(Closed::now(reason));
+    }
+
+    fn past(&self) -> MutexGuard<'_, Past> {
+        self.past.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -99,7 +106,11 @@ pub(crate) async fn supervise(
             Action::Spawn => keeper.spawn().await,
             Action::WaitUntil(at) => keeper.wait(at).await,
             // Its process has ended for good.
-            _ => return,
+            _ => {
+                keeper.launched.past().gone = true;
+                keeper.core.registry.touch();
+                return;
+            }
         };
     }
 }
@@ -127,12 +138,12 @@ impl Keeper {
             self.step(Event::Stop);
             return self.step(Event::Ended);
         }
-        self.launched.restarting.store(false, Ordering::Release);
         match spawn(&self.program).await {
             Ok(child) => self.live(child).await,
             Err(error) => {
-                tracing::error!(plugin = %self.launched.id, %error, "plugin cannot be started");
-                self.launched.note(error.to_string());
+                let error = chain(&error);
+                tracing::error!(plugin = %self.launched.id, error, "plugin cannot be started");
+                self.launched.note(error);
                 self.settled = None;
                 self.step(Event::SpawnFailed)
             }
@@ -142,6 +153,7 @@ impl Keeper {
     /// One process, until it is reaped.
     async fn live(&mut self, mut child: Child) -> Action {
         let (ready, mut is_ready) = oneshot::channel();
+        let orphaned = CancellationToken::new();
         let Some(stream) = child.take_stream() else {
             child.terminate(GRACE).await;
             return self.step(Event::Ended);
@@ -151,6 +163,7 @@ impl Keeper {
             fixed: Some(self.launched.id.clone()),
             config: self.program.config.clone(),
             active: Some(ready),
+            orphaned: orphaned.clone(),
             ..Origin::new(PluginKind::Launched)
         };
         let connection = plugin::run(Arc::clone(&self.core), stream, origin, None);
@@ -172,10 +185,15 @@ impl Keeper {
                     break cause.unwrap_or(CloseCause::Shutdown);
                 }
                 exit = child.wait() => {
-                    // What it wrote before is still read.
-                    let cause = connection.await.unwrap_or(CloseCause::Shutdown);
                     tracing::warn!(plugin = %self.launched.id, %exit, "plugin's process has ended");
-                    break cause;
+                    let ended = match timeout(DRAIN, &mut connection).await {
+                        Ok(ended) => ended,
+                        Err(_) => {
+                            orphaned.cancel();
+                            connection.await
+                        }
+                    };
+                    break ended.unwrap_or(CloseCause::Shutdown);
                 }
             }
         };
@@ -188,11 +206,16 @@ impl Keeper {
         });
         let exit = child.terminate(GRACE).await;
         tracing::info!(plugin = %self.launched.id, %exit, %cause, "plugin has ended");
+        let mut reason = format!("{cause}; its process {exit}");
+        let last_words = child.last_words();
+        if !last_words.is_empty() {
+            reason = format!("{reason}; it said: {last_words}");
+        }
+        self.launched.note(reason);
         self.step(Event::Ended)
     }
 
     async fn wait(&mut self, at: Duration) -> Action {
-        self.launched.restarting.store(true, Ordering::Release);
         self.core.registry.touch();
         let at = self.epoch.checked_add(at);
         let due = async {

@@ -48,4 +48,4 @@ pub use merge::Compat;
 pub use metrics::{Metrics, NoMetrics};
 pub use policy::{OnFailure, PluginPolicy, Timeouts};
 pub use runtime::{ApplyUpdates, ChangeCause, Changes, NodeState, RuntimeError, Snapshot};
-pub use status::{CloseCause, PluginKind, PluginState, PluginStatus};
+pub use status::{CloseCause, Closed, PluginKind, PluginState, PluginStatus};

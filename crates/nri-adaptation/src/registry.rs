@@ -10,7 +10,7 @@
 //!                                                                (a validator: missed)
 //! ```
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
@@ -20,7 +20,7 @@ use tokio::sync::watch;
 use crate::merge::Compat;
 use crate::plugin::Plugin;
 use crate::policy::OnFailure;
-use crate::status::{CloseCause, PluginState};
+use crate::status::{CloseCause, Closed, PluginState, PluginStatus};
 use crate::sync::Kept;
 
 /// What a request works with.
@@ -60,6 +60,8 @@ struct State {
     waived: BTreeSet<String>,
     /// Full names of plugins that were active and whose loss fails creations.
     missed: BTreeSet<String>,
+    /// The last of those that were closed and have not come back, oldest first.
+    closed: VecDeque<PluginStatus>,
     arrivals: u64,
     shut: bool,
 }
@@ -119,6 +121,7 @@ impl Registry {
             .all
             .partition_point(|other| other.order() <= plugin.order());
         state.all.insert(place, Arc::clone(plugin));
+        state.closed.retain(|closed| *closed.name != *plugin.name);
         self.publish(&state);
         true
     }
@@ -199,6 +202,12 @@ impl Registry {
         state.all.remove(place);
         let was_active = plugin.state() == PluginState::Active;
         let wanted = matches!(cause, CloseCause::Removed | CloseCause::Shutdown);
+        if !wanted {
+            let reason = plugin
+                .cause()
+                .map_or_else(|| cause.to_string(), |it| it.to_string());
+            state.remember(plugin.status().closed(Closed::now(reason)));
+        }
         if was_active && !wanted && self.is_missed(plugin) {
             let twin = state
                 .all
@@ -219,12 +228,10 @@ impl Registry {
         required || (validator && self.compat == Compat::Correct)
     }
 
-    /// Forgets that a name is required or missed; tells whether it was.
+    /// Forgets that a name is required, missed or was closed; tells whether it was.
     pub(crate) fn waive(&self, name: &str) -> bool {
         let mut state = self.lock();
-        let is = |known: &str| {
-            known == name || known.split_once('-').is_some_and(|(_, base)| base == name)
-        };
+        let is = |known: &str| is_called(known, name);
         let before = state.missed.len();
         state.missed.retain(|known| !is(known));
         let required: Vec<String> = state
@@ -233,7 +240,10 @@ impl Registry {
             .filter(|known| is(known))
             .cloned()
             .collect();
-        let gone = state.missed.len() < before;
+        let mut gone = state.missed.len() < before;
+        let before = state.closed.len();
+        state.closed.retain(|closed| !closed.is_named(name));
+        gone |= state.closed.len() < before;
         let waived = required.iter().any(|known| !state.waived.contains(known));
         state.waived.extend(required);
         self.publish(&state);
@@ -245,10 +255,17 @@ impl Registry {
         self.lock().all.clone()
     }
 
+    /// All plugins, and those that were closed, at one moment.
+    pub(crate) fn known(&self) -> (Vec<Arc<Plugin>>, Vec<PluginStatus>) {
+        let state = self.lock();
+        (state.all.clone(), state.closed.iter().cloned().collect())
+    }
+
     /// Accepts no plugin any more. True the first time.
     pub(crate) fn shut(&self) -> bool {
         let mut state = self.lock();
         let first = !std::mem::replace(&mut state.shut, true);
+        state.closed.clear();
         self.publish(&state);
         first
     }
@@ -296,16 +313,37 @@ impl Registry {
     }
 }
 
+/// Whether `name` is the full name `full` or its base name.
+fn is_called(full: &str, name: &str) -> bool {
+    full == name || full.split_once('-').is_some_and(|(_, base)| base == name)
+}
+
 /// The most names that are missed: plugins choose their names.
 const MISSED_MAX: usize = 1024;
 
+/// The most plugins that are remembered after they were closed.
+const CLOSED_MAX: usize = 64;
+
 impl State {
+    /// Keeps what is known of a plugin that was closed, unless another one of its name is there.
+    fn remember(&mut self, closed: PluginStatus) {
+        if self.shut || self.all.iter().any(|other| *other.name == *closed.name) {
+            return;
+        }
+        self.closed.retain(|earlier| earlier.name != closed.name);
+        if self.closed.len() == CLOSED_MAX {
+            self.closed.pop_front();
+        }
+        self.closed.push_back(closed);
+    }
+
     fn missing(&self, active: &[Arc<Plugin>]) -> Vec<String> {
         let required = self.required.iter().filter(|name| {
             !self.waived.contains(*name) && !active.iter().any(|plugin| plugin.is_named(name))
         });
         let mut missing: Vec<String> = required.cloned().collect();
-        let missed = self.missed.iter().filter(|name| !missing.contains(name));
+        let covered = |name: &str| missing.iter().any(|known| is_called(name, known));
+        let missed = self.missed.iter().filter(|name| !covered(name));
         let missed: Vec<String> = missed.cloned().collect();
         missing.extend(missed);
         missing

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use longshore_nri_api::{EventMask, InvalidName, PluginId};
 use longshore_ttrpc::CloseReason;
+use tokio::time::Instant;
 
 use crate::error::CallFailure;
 
@@ -50,6 +51,9 @@ pub enum PluginState {
     Restarting,
     /// It is required, and not there: containers are not created.
     Missing,
+    /// It was closed, or ended for good; [`PluginStatus::closed`] says why. Of plugins that are not
+    /// launched the last 64 are remembered, until they register again or are removed by name.
+    Closed,
 }
 
 /// What is known about one plugin.
@@ -60,7 +64,7 @@ pub struct PluginStatus {
     pub name: String,
     /// Index and base name; `None` only for a missing one that is required by its base name.
     pub id: Option<PluginId>,
-    /// How it came; `None` for a missing one.
+    /// How it came; `None` for a missing one that was never there.
     pub kind: Option<PluginKind>,
     /// Where it is in its life.
     pub state: PluginState,
@@ -78,18 +82,79 @@ pub struct PluginStatus {
     pub strikes: u32,
     /// How long the last answer took.
     pub last_latency: Option<Duration>,
-    /// The last failure of a request to it, or why it was closed.
+    /// The last failure of a request to it, else why it was closed. Of a launched plugin that ended
+    /// also how, and the last lines of its standard error.
     pub last_error: Option<String>,
+    /// Its end, of one that is not there any more.
+    pub closed: Option<Closed>,
     /// How many requests wait for it, or are kept until it is synchronized.
     pub queued: usize,
 }
 
+/// The end of a plugin.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Closed {
+    /// Why, in words.
+    pub reason: String,
+    /// When.
+    pub at: Instant,
+}
+
+impl Closed {
+    pub(crate) fn now(reason: String) -> Self {
+        Self {
+            reason,
+            at: Instant::now(),
+        }
+    }
+}
+
 impl PluginStatus {
-    /// Of a required plugin that is not there.
-    pub(crate) fn missing(name: &str) -> Self {
+    /// Of a required plugin that is not there; `last` is what was known of it when it was.
+    pub(crate) fn missing(name: &str, last: Option<Self>) -> Self {
         Self {
             name: name.to_owned(),
-            id: name.parse().ok(),
+            state: PluginState::Missing,
+            ..last.unwrap_or_else(|| Self::unknown(name, name.parse().ok()))
+        }
+    }
+
+    /// Of a launched plugin that has ended; `last` is what was known of it when it was there.
+    pub(crate) fn ended(id: &PluginId, closed: Closed, gone: bool, last: Option<Self>) -> Self {
+        Self {
+            kind: Some(PluginKind::Launched),
+            state: match gone {
+                true => PluginState::Closed,
+                false => PluginState::Restarting,
+            },
+            pid: None,
+            last_error: Some(closed.reason.clone()),
+            closed: Some(closed),
+            ..last.unwrap_or_else(|| Self::unknown(&id.to_string(), Some(id.clone())))
+        }
+    }
+
+    /// This one, which was closed.
+    pub(crate) fn closed(self, closed: Closed) -> Self {
+        Self {
+            state: PluginState::Closed,
+            queued: 0,
+            last_error: self.last_error.or_else(|| Some(closed.reason.clone())),
+            closed: Some(closed),
+            ..self
+        }
+    }
+
+    /// Whether this is its full or its base name.
+    pub(crate) fn is_named(&self, name: &str) -> bool {
+        self.name == name || self.id.as_ref().is_some_and(|id| id.base() == name)
+    }
+
+    fn unknown(name: &str, id: Option<PluginId>) -> Self {
+        Self {
+            name: name.to_owned(),
+            id,
             kind: None,
             state: PluginState::Missing,
             events: EventMask::NONE,
@@ -100,17 +165,8 @@ impl PluginStatus {
             strikes: 0,
             last_latency: None,
             last_error: None,
+            closed: None,
             queued: 0,
-        }
-    }
-
-    /// Of a launched plugin that will be started again.
-    pub(crate) fn restarting(id: &PluginId, last_error: Option<String>) -> Self {
-        Self {
-            kind: Some(PluginKind::Launched),
-            state: PluginState::Restarting,
-            last_error,
-            ..Self::missing(&id.to_string())
         }
     }
 }
@@ -205,6 +261,9 @@ pub enum CloseCause {
         /// How.
         failure: CallFailure,
     },
+    /// The process that was launched has ended, and another one that inherited its socket keeps it.
+    #[error("its process has ended, and another one keeps its connection open")]
+    Orphaned,
     /// The operator removed it.
     #[error("the operator removed it")]
     Removed,

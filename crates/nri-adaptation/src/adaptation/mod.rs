@@ -83,7 +83,7 @@ impl Adaptation {
     }
 
     /// The plugins: active ones in the order in which they are asked, then those that are not
-    /// (yet), then what is missing.
+    /// (yet), then what is missing, then those that were closed, with why and when.
     #[must_use]
     pub fn plugins(&self) -> Vec<PluginStatus> {
         self.core.plugins()

@@ -129,6 +129,12 @@ impl Child {
     pub fn last_lines(&self) -> Vec<String> {
         self.tail.lines()
     }
+
+    /// The last lines of its standard error in one, for a message: at most five of at most 200
+    /// characters that are not blank, as `first | second`; empty when there are none.
+    pub fn last_words(&self) -> String {
+        self.tail.words()
+    }
 }
 
 impl fmt::Display for Exit {

@@ -21,6 +21,10 @@ const LINES_LOGGED: u32 = 500;
 const WINDOW: Duration = Duration::from_secs(5);
 /// How much is read at once, in bytes.
 const READ: usize = 4096;
+/// How many lines go into a message.
+const WORDS_LINES: usize = 5;
+/// The most of each, in characters.
+const WORDS_MAX: usize = 200;
 
 /// The last lines.
 #[derive(Debug, Clone, Default)]
@@ -30,6 +34,24 @@ impl Tail {
     pub(super) fn lines(&self) -> Vec<String> {
         let lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         lines.iter().cloned().collect()
+    }
+
+    /// The last lines that are not blank in one, each cut.
+    pub(super) fn words(&self) -> String {
+        let lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last: Vec<String> = lines
+            .iter()
+            .rev()
+            .map(|line| line.trim())
+            .filter(|line| !line.is_empty())
+            .take(WORDS_LINES)
+            .map(|line| match line.char_indices().nth(WORDS_MAX) {
+                Some((end, _)) => format!("{}…", &line[..end]),
+                None => line.to_owned(),
+            })
+            .collect();
+        last.reverse();
+        last.join(" | ")
     }
 
     fn push(&self, line: String) {
@@ -239,6 +261,18 @@ mod tests {
         }
         let lines = tail.lines();
         assert_eq!((lines.len(), lines[0].as_str()), (LINES_KEPT, "3"));
+        assert_eq!(tail.words(), "48 | 49 | 50 | 51 | 52");
+    }
+
+    #[test]
+    fn last_words_are_short_and_not_blank() {
+        let tail = Tail::default();
+        assert_eq!(tail.words(), "");
+        for line in ["first", "", "  ", &"é".repeat(WORDS_MAX + 1), "  last "] {
+            tail.push(line.to_owned());
+        }
+        let cut = "é".repeat(WORDS_MAX);
+        assert_eq!(tail.words(), format!("first | {cut}… | last"));
     }
 
     proptest! {

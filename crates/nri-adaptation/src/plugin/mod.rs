@@ -225,6 +225,7 @@ impl Plugin {
             strikes: self.strikes.load(Ordering::Relaxed),
             last_latency: (latency > 0).then(|| Duration::from_nanos(latency)),
             last_error,
+            closed: None,
             queued: self.waiting.load(Ordering::Relaxed) + self.kept().len(),
         }
     }

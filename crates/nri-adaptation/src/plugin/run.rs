@@ -12,6 +12,7 @@ use longshore_ttrpc::{Client, Layout, Options, start};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 
 use super::service::{Connection, Registered, RuntimeService, UNREGISTERED_MAX};
 use super::{Identity, Link, Plugin};
@@ -30,6 +31,8 @@ pub(crate) struct Origin {
     pub(crate) config: String,
     /// Told when the plugin is active; dropped when that will not happen.
     pub(crate) active: Option<oneshot::Sender<()>>,
+    /// Cancelled when the process that was launched has ended, whoever keeps its socket open.
+    pub(crate) orphaned: CancellationToken,
 }
 
 impl Origin {
@@ -40,6 +43,7 @@ impl Origin {
             fixed: None,
             config: String::new(),
             active: None,
+            orphaned: CancellationToken::new(),
         }
     }
 }
@@ -158,6 +162,7 @@ impl Life<'_> {
             cause = self.connection.misbehaved() => Err(cause),
             reason = self.client.closed() => Err(CloseCause::Connection(reason)),
             () = self.core.killed() => Err(CloseCause::Shutdown),
+            () = self.origin.orphaned.cancelled() => Err(CloseCause::Orphaned),
             () = tokio::time::sleep(limit) => Err(CloseCause::NotRegistered(limit)),
         }
     }
@@ -186,6 +191,7 @@ impl Life<'_> {
             cause = this.connection.misbehaved() => cause,
             () = plugin.ended() => plugin.cause().unwrap_or(CloseCause::Shutdown),
             () = this.core.killed() => CloseCause::Shutdown,
+            () = this.origin.orphaned.cancelled() => CloseCause::Orphaned,
             cause = alive => cause,
             reason = this.client.closed() => CloseCause::Connection(reason),
         }

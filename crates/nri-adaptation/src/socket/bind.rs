@@ -22,6 +22,9 @@ use super::{SocketError, SocketOptions};
 /// How many connections may wait to be accepted.
 const BACKLOG: i32 = 256;
 
+/// How often the lock of a socket may be removed by others while it is taken.
+const LOCK_TRIES: usize = 16;
+
 /// A socket that listens, and its file.
 #[derive(Debug)]
 pub(super) struct Bound {
@@ -37,7 +40,15 @@ pub(super) struct SocketFile {
     path: PathBuf,
     identity: (libc::dev_t, libc::ino_t),
     /// Held as long as the file is ours.
-    _lock: Flock<OwnedFd>,
+    _lock: Lock,
+}
+
+/// The lock of a socket. Dropping it removes its file, and lets go of it after that.
+#[derive(Debug)]
+struct Lock {
+    directory: OwnedFd,
+    name: OsString,
+    file: Flock<OwnedFd>,
 }
 
 /// A socket that has its file and does not listen yet: nobody can connect to it.
@@ -113,6 +124,30 @@ impl Drop for SocketFile {
     }
 }
 
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Whoever has opened it and waits for it looks whether it is still there: see `lock`.
+        if same_file(&self.directory, &self.name, &self.file) != Ok(true) {
+            return;
+        }
+        let name = self.name.as_os_str();
+        if let Err(errno) = unlinkat(&self.directory, name, UnlinkatFlags::NoRemoveDir) {
+            tracing::warn!(lock = ?name, %errno, "the lock of a socket stays behind");
+        }
+    }
+}
+
+/// Whether `file` is what lies under `name`.
+fn same_file(directory: &OwnedFd, name: &OsStr, file: &OwnedFd) -> Result<bool, Errno> {
+    let there = match fstatat(directory, name, AtFlags::AT_SYMLINK_NOFOLLOW) {
+        Ok(status) => status,
+        Err(Errno::ENOENT) => return Ok(false),
+        Err(errno) => return Err(errno),
+    };
+    let ours = fstat(file)?;
+    Ok((there.st_dev, there.st_ino) == (ours.st_dev, ours.st_ino))
+}
+
 fn failure(path: &Path, doing: &'static str, errno: Errno) -> SocketError {
     SocketError::Bind {
         path: path.to_owned(),
@@ -184,17 +219,46 @@ fn open_directory(path: &Path) -> Result<OwnedFd, SocketError> {
 }
 
 /// Takes the lock of the socket, which a runtime holds as long as it serves it.
-fn lock(directory: &OwnedFd, name: &OsStr, path: &Path) -> Result<Flock<OwnedFd>, SocketError> {
+fn lock(directory: &OwnedFd, name: &OsStr, path: &Path) -> Result<Lock, SocketError> {
     let mut lock_name = name.to_owned();
     lock_name.push(".lock");
+    let failed = |doing| move |errno| failure(path, doing, errno);
+    for _ in 0..LOCK_TRIES {
+        let file = open_lock(directory, &lock_name, path)?;
+        let file = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+            Ok(file) => file,
+            Err((_, Errno::EWOULDBLOCK)) => break,
+            Err((_, errno)) => return Err(failed("lock")(errno)),
+        };
+        // Its last holder may have removed it meanwhile: then another one may be locked already.
+        if same_file(directory, &lock_name, &file).map_err(failed("look at the lock of"))? {
+            let directory = directory.try_clone().map_err(|source| SocketError::Bind {
+                path: path.to_owned(),
+                doing: "lock",
+                source,
+            })?;
+            return Ok(Lock {
+                directory,
+                name: lock_name,
+                file,
+            });
+        }
+    }
+    Err(SocketError::InUse {
+        path: path.to_owned(),
+    })
+}
+
+/// Opens the file of the lock, made where it is missing.
+fn open_lock(directory: &OwnedFd, lock_name: &OsStr, path: &Path) -> Result<OwnedFd, SocketError> {
     let flags =
         OFlag::O_RDWR | OFlag::O_CREAT | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
     let mode = Mode::S_IRUSR | Mode::S_IWUSR;
     let not_a_file = |kind| SocketError::NotASocket {
-        path: path.with_file_name(&lock_name),
+        path: path.with_file_name(lock_name),
         kind,
     };
-    let file = match openat(directory, lock_name.as_os_str(), flags, mode) {
+    let file = match openat(directory, lock_name, flags, mode) {
         Ok(file) => file,
         Err(Errno::ELOOP) => return Err(not_a_file("symbolic link")),
         Err(Errno::EISDIR) => return Err(not_a_file("directory")),
@@ -202,15 +266,8 @@ fn lock(directory: &OwnedFd, name: &OsStr, path: &Path) -> Result<Flock<OwnedFd>
     };
     let status = fstat(&file).map_err(|errno| failure(path, "look at the lock of", errno))?;
     match kind(&status) {
-        "regular file" => {}
-        other => return Err(not_a_file(other)),
-    }
-    match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
-        Ok(lock) => Ok(lock),
-        Err((_, Errno::EWOULDBLOCK)) => Err(SocketError::InUse {
-            path: path.to_owned(),
-        }),
-        Err((_, errno)) => Err(failure(path, "lock", errno)),
+        "regular file" => Ok(file),
+        other => Err(not_a_file(other)),
     }
 }
 

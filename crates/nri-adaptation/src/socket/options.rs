@@ -12,7 +12,7 @@ pub struct SocketOptions {
     ///
     /// Directories that are missing are made with mode 0700. The last one must belong to root or to
     /// the runtime's user, and nobody else may be able to write to it. Beside the socket lies its lock,
-    /// `<path>.lock`, which stays behind.
+    /// `<path>.lock`, which goes with it.
     pub path: PathBuf,
     /// Its permissions, by default 0600: whoever can write to the socket can connect. At most 0777.
     pub mode: u32,

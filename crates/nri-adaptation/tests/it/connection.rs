@@ -142,7 +142,12 @@ async fn row_024_without_a_snapshot_the_plugin_is_closed() {
     second.register().await.unwrap();
     second.closed().await;
     assert!(first.is_open());
-    assert_eq!(adaptation.plugins().len(), 1);
+    let [active, closed] = &adaptation.plugins()[..] else {
+        panic!("{:?}", adaptation.plugins());
+    };
+    assert_eq!(active.state, PluginState::Active);
+    let last_error = closed.last_error.as_deref().unwrap();
+    assert!(last_error.contains("no state today"), "{last_error}");
 }
 
 #[tokio::test]

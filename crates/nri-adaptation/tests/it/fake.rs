@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use longshore_nri_adaptation::{
-    Adaptation, ApplyUpdates, Builder, Changes, NodeState, RequestOptions, RuntimeError, Snapshot,
-    Timeouts,
+    Adaptation, ApplyUpdates, Builder, Changes, NodeState, PluginState, PluginStatus,
+    RequestOptions, RuntimeError, Snapshot, Timeouts,
 };
 use longshore_nri_api::{
     ConfigureResponse, Container, ContainerUpdate, CreateContainerRequest, Event, EventMask,
@@ -393,6 +393,14 @@ pub(crate) fn defaults() -> Builder {
 
 pub(crate) async fn adaptation() -> Adaptation {
     builder().start(Node::with(2, 2)).await.unwrap()
+}
+
+/// The plugins that are there.
+pub(crate) fn present(adaptation: &Adaptation) -> Vec<PluginStatus> {
+    let plugins = adaptation.plugins().into_iter();
+    plugins
+        .filter(|plugin| plugin.state != PluginState::Closed)
+        .collect()
 }
 
 pub(crate) fn options() -> RequestOptions {

@@ -14,7 +14,8 @@ use tokio::io::AsyncWriteExt;
 use tokio::time::Instant;
 
 use crate::fake::{
-    Fake, Live, Node, adaptation, builder, container, creation, defaults, mask, options, pod, soon,
+    Fake, Live, Node, adaptation, builder, container, creation, defaults, mask, options, pod,
+    present, soon,
 };
 use crate::order::{adds_env, create, env, policy};
 use crate::raw::{Raw, message, mux, registration, request, response};
@@ -186,7 +187,7 @@ async fn a_peer_that_stops_reading_is_closed_and_the_request_goes_on() {
         .unwrap();
     assert_eq!(env(&created.adjustment), ["GOOD"]);
     assert_eq!(began.elapsed().as_secs(), 2);
-    assert_eq!(adaptation.plugins().len(), 1);
+    assert_eq!(present(&adaptation).len(), 1);
     raw.closed().await;
     untouched(&adaptation, &good).await;
 }
@@ -251,7 +252,7 @@ async fn more_connections_than_are_accepted_are_closed_at_once() {
     assert!(first.is_open());
     first.vanish();
     soon(async {
-        while !adaptation.plugins().is_empty() {
+        while !present(&adaptation).is_empty() {
             tokio::task::yield_now().await;
         }
     })

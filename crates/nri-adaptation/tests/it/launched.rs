@@ -6,6 +6,7 @@ use longshore_nri_adaptation::launch::{LaunchOptions, Program};
 use longshore_nri_adaptation::{Adaptation, PluginKind, PluginPolicy, PluginState};
 use longshore_nri_stub::api::{Container, ContainerAdjustment, PodSandbox};
 use longshore_nri_stub::{Configuration, HandlerError, Stub, plugin};
+use nix::sys::signal::Signal;
 
 use crate::fake::{Node, builder, soon};
 use crate::order::{create, env, policy};
@@ -41,6 +42,13 @@ impl Child {
 #[tokio::test]
 async fn plugin_process() {
     if std::env::var_os("NRI_PLUGIN_SOCKET").is_some() {
+        if std::env::var_os("NRI_PLUGIN_NAME").is_some_and(|name| name == "parent") {
+            // In a session of its own, it is not killed with the group, and keeps descriptor 3.
+            let sleeper = std::process::Command::new("setsid")
+                .args(["sleep", "60"])
+                .spawn();
+            std::mem::forget(sleeper.unwrap());
+        }
         Stub::builder().run(Child::default()).await.unwrap();
     }
 }
@@ -141,7 +149,9 @@ async fn row_256_a_launched_plugin_that_exits_at_once_does_not_fail_the_start_an
     .await;
     let status = &adaptation.plugins()[0];
     assert_eq!(status.name, "10-true");
-    assert!(status.last_error.is_some());
+    let last_error = status.last_error.as_deref().unwrap();
+    assert!(last_error.contains("exited with status 0"), "{last_error}");
+    assert_eq!(status.closed.as_ref().unwrap().reason, last_error);
     assert_eq!(adaptation.remove_plugin("true"), 1);
     assert!(adaptation.plugins().is_empty());
     create(&adaptation, 0).await.unwrap();
@@ -161,11 +171,99 @@ async fn row_257_a_launched_plugin_that_never_registers_is_ended() {
         .start(Node::default())
         .await
         .unwrap();
-    assert!(
-        adaptation.plugins().is_empty(),
+    until(&adaptation, || {
+        let plugins = adaptation.plugins();
+        plugins.iter().any(|it| it.state == PluginState::Closed)
+    })
+    .await;
+    let status = &adaptation.plugins()[0];
+    assert_eq!(
+        (status.name.as_str(), status.kind),
+        ("10-sleep", Some(PluginKind::Launched)),
         "and not started again under this policy"
     );
+    let reason = &status.closed.as_ref().unwrap().reason;
+    assert!(reason.contains("did not register within 50ms"), "{reason}");
+    assert!(reason.contains("was ended by SIGTERM"), "{reason}");
+    assert_eq!(adaptation.remove_plugin("sleep"), 1);
+    assert!(adaptation.plugins().is_empty());
     adaptation.shutdown().await;
+    assert!(adaptation.plugins().is_empty());
+}
+
+#[tokio::test]
+async fn point_07_the_last_error_of_a_launched_plugin_has_its_last_words() {
+    for (script, restart, state) in [
+        ("exit 3", true, PluginState::Restarting),
+        ("kill -USR1 $$", false, PluginState::Closed),
+    ] {
+        let arguments = ["-c".into(), format!("echo no heart >&2; {script}").into()];
+        let program = Program::untrusted("10-sh".parse().unwrap(), "/bin/sh", arguments.into());
+        let policy = policy(|policy| {
+            if !restart {
+                policy.restart = None;
+            }
+        });
+        let adaptation = builder()
+            .policy("sh", policy)
+            .program(program)
+            .start(Node::default())
+            .await
+            .unwrap();
+        let said = || {
+            let plugins = adaptation.plugins();
+            plugins.iter().any(|it| {
+                let last_error = it.last_error.as_deref().unwrap_or_default();
+                let how = ["exited with status 3", "was ended by SIGUSR1"];
+                it.state == state
+                    && how.iter().any(|how| last_error.contains(how))
+                    && last_error.ends_with("it said: no heart")
+            })
+        };
+        until(&adaptation, said).await;
+        adaptation.shutdown().await;
+    }
+}
+
+#[tokio::test]
+async fn point_07_a_process_that_keeps_the_plugins_socket_does_not_hold_up_the_restart() {
+    let adaptation = builder()
+        .program(program("10-parent"))
+        .start(Node::default())
+        .await
+        .unwrap();
+    let first = adaptation.plugins()[0].pid.unwrap();
+    let sleeper = |of: u32| {
+        let children = std::fs::read_to_string(format!("/proc/{of}/task/{of}/children"));
+        let mut tasks = children.unwrap();
+        if tasks.trim().is_empty() {
+            // The test runs on another thread of that process.
+            for task in std::fs::read_dir(format!("/proc/{of}/task")).unwrap() {
+                let path = task.unwrap().path().join("children");
+                tasks.push_str(&std::fs::read_to_string(path).unwrap());
+            }
+        }
+        tasks.trim().parse::<i32>().unwrap()
+    };
+    let kept = sleeper(first);
+    let kill = |pid: i32| nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), Signal::SIGKILL);
+    kill(i32::try_from(first).unwrap()).unwrap();
+    until(&adaptation, || {
+        let plugins = adaptation.plugins();
+        plugins
+            .iter()
+            .any(|it| it.state == PluginState::Active && it.pid != Some(first))
+    })
+    .await;
+    assert!(
+        is_there(u32::try_from(kept).unwrap()),
+        "it still has the socket of the first"
+    );
+    let second = sleeper(adaptation.plugins()[0].pid.unwrap());
+    adaptation.shutdown().await;
+    for pid in [kept, second] {
+        kill(pid).unwrap();
+    }
 }
 
 #[tokio::test]

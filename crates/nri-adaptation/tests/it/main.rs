@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on says where")]
 
 mod adjust;
+mod closed;
 mod connection;
 mod events;
 mod fake;

@@ -20,7 +20,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::fake::{
     Fake, Gate, Node, PATIENCE, adaptation, builder, container, creation, defaults, options, pod,
-    soon,
+    present, soon,
 };
 
 pub(crate) fn adds_env(name: &str) -> CreateContainerResponse {
@@ -345,7 +345,7 @@ async fn row_260_a_plugin_that_is_late_is_closed_and_the_request_goes_on_without
     assert_eq!(env(&create(&adaptation, 0).await.unwrap()), ["GOOD"]);
     assert_eq!(began.elapsed().as_secs(), 2);
     late.closed().await;
-    assert_eq!(adaptation.plugins().len(), 1);
+    assert_eq!(present(&adaptation).len(), 1);
 }
 
 #[tokio::test(start_paused = true)]

@@ -297,3 +297,50 @@ async fn whoever_holds_the_lock_keeps_the_path_also_while_nothing_is_there() {
     drop(held);
     drop(Listener::bind(&options).unwrap());
 }
+
+#[tokio::test]
+async fn nothing_is_left_of_a_socket_not_even_its_lock() {
+    let (dir, options) = place();
+    drop(Listener::bind(&options).unwrap());
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    // Nor of one that could not be bound.
+    fs::write(&options.path, "").unwrap();
+    assert!(Listener::bind(&options).is_err());
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn of_runtimes_that_come_and_go_never_two_have_the_socket() {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    let (dir, options) = place();
+    let serving = Arc::new(AtomicUsize::new(0));
+    let runtimes: Vec<_> = (0..4)
+        .map(|_| {
+            let (options, serving) = (options.clone(), Arc::clone(&serving));
+            tokio::task::spawn_blocking(move || {
+                let mut bound = 0;
+                for _ in 0..500 {
+                    match Listener::bind(&options) {
+                        Ok(listener) => {
+                            assert_eq!(serving.fetch_add(1, Ordering::SeqCst), 0);
+                            assert!(is_socket(listener.path()));
+                            bound += 1;
+                            serving.fetch_sub(1, Ordering::SeqCst);
+                        }
+                        Err(SocketError::InUse { .. }) => std::thread::yield_now(),
+                        Err(error) => panic!("{error}: {:?}", std::error::Error::source(&error)),
+                    }
+                }
+                bound
+            })
+        })
+        .collect();
+    let mut bound = 0;
+    for runtime in runtimes {
+        bound += runtime.await.unwrap();
+    }
+    assert!(bound > 0);
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+}

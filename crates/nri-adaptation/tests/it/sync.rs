@@ -14,7 +14,7 @@ use prost::Message;
 use tokio::time::sleep;
 
 use crate::fake::{
-    Fake, Gate, Live, Node, adaptation, builder, container, creation, options, pod, soon,
+    Fake, Gate, Live, Node, adaptation, builder, container, creation, options, pod, present, soon,
 };
 use crate::order::{adds_env, create, env};
 
@@ -320,7 +320,8 @@ async fn a_plugin_that_lies_about_more_or_updates_too_early_is_closed() {
         let expected = format!("part {part} of 4 was answered as if it were the last");
         assert!(reasons[0].1.contains(&expected), "{reasons:?}");
         assert!(node.applied().is_empty());
-        assert!(adaptation.plugins().is_empty());
+        let reason = adaptation.plugins().remove(0).closed.unwrap().reason;
+        assert!(reason.contains(&expected), "{reason}");
     }
 }
 
@@ -361,7 +362,12 @@ async fn a_plugin_that_fails_or_hangs_in_configure_or_synchronize_is_closed_alon
         plugin.closed().await;
     }
     assert!(good.is_open());
-    assert_eq!(adaptation.plugins().len(), 1);
+    assert_eq!(present(&adaptation).len(), 1);
+    assert_eq!(
+        adaptation.plugins().len(),
+        7,
+        "with why the others were closed"
+    );
     adaptation
         .create_container(creation(0), &options())
         .await
