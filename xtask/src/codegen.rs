@@ -165,7 +165,10 @@ fn generate(root: &Path, target: &Target) -> Result<BTreeMap<String, Vec<u8>>> {
     let set = FileDescriptorSet::decode(set.encode_to_vec().as_slice())?;
     let mut files = BTreeMap::new();
     if target.descriptors {
-        files.insert("descriptors.bin".to_owned(), set.encode_to_vec());
+        files.insert(
+            "descriptors.bin".to_owned(),
+            without_comments(&set).encode_to_vec(),
+        );
     }
     if !target.messages {
         return Ok(files);
@@ -209,6 +212,15 @@ fn generate(root: &Path, target: &Target) -> Result<BTreeMap<String, Vec<u8>>> {
     }
     fs::remove_dir_all(&out)?;
     Ok(files)
+}
+
+/// Comments and places in the source are nothing that a mapping needs: they are most of a pool's memory.
+fn without_comments(set: &FileDescriptorSet) -> FileDescriptorSet {
+    let mut set = set.clone();
+    for file in &mut set.file {
+        file.source_code_info = None;
+    }
+    set
 }
 
 fn tempdir(root: &Path) -> Result<PathBuf> {

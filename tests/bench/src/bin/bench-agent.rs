@@ -14,6 +14,8 @@ use tokio::time::{Instant, sleep, timeout};
 const PEER: &str = "Mesos agent";
 /// Nothing here takes seconds.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// Until the other agent has cleaned up after its container.
+const SETTLE: Duration = Duration::from_millis(150);
 
 fn main() -> ExitCode {
     let Ok(options) = Options::from_args("bench-agent") else {
@@ -55,6 +57,7 @@ async fn run(report: &mut Report) -> Result<(), Failure> {
     let mut kills = Pair::default();
     for round in 0..rounds {
         let id = format!("bench-{round}");
+        sleep(SETTLE).await;
         let (launch, end) = launch_true(&ours, &id).await?;
         launches.ours.push(launch);
         ends.ours.push(end);
@@ -65,6 +68,7 @@ async fn run(report: &mut Report) -> Result<(), Failure> {
             ours.remove_container(&container(&ended)).await?;
         }
         let Some(theirs) = &theirs else { continue };
+        sleep(SETTLE).await;
         let (launch, end) = launch_true(theirs, &id).await?;
         launches.theirs.push(launch);
         ends.theirs.push(end);
