@@ -22,11 +22,13 @@
 mod r#gen;
 
 mod api_message;
+mod environment;
 pub mod json;
 mod limits;
 pub mod record_io;
 mod schema;
 
 pub use api_message::ApiMessage;
+pub use environment::{VariableError, variables};
 pub use r#gen::mesos::v1;
 pub use limits::{DecodeError, DecodeLimits, decode};
