@@ -73,6 +73,7 @@ pub(crate) const HOUSE: &[Member] = &[
     public("nri-stub-macros", 2, 6),
     internal("testkit", 2, 125),
     public("container-daemon", 3, 105),
+    public("health", 3, 90),
     public("nri-adaptation", 3, 60),
     public("nri-stub", 3, 56),
     internal("csi-hostpath", 3, 105),
