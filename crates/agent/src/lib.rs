@@ -24,7 +24,6 @@
 mod agent;
 mod cgroup;
 mod containers;
-mod dirs;
 mod error;
 pub mod http;
 mod memory;

@@ -59,6 +59,7 @@ const fn internal(folder: &'static str, floor: u8, ceiling: usize) -> Member {
 /// All of it, lowest floor first.
 pub(crate) const HOUSE: &[Member] = &[
     internal("paths", 1, 20),
+    internal("sandbox", 1, 20),
     public("checkpoint", 1, 30),
     public("backoff", 1, 10),
     public("mesos-api", 1, 42),

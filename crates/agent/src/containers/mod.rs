@@ -22,6 +22,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use longshore_paths::ContainerId;
+use longshore_sandbox::dirs;
 use tokio::sync::{oneshot, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
@@ -29,7 +30,6 @@ use tokio_util::task::TaskTracker;
 use self::registry::{Action, Answer, Event, Life, Limits, Registry};
 use self::sandbox::Sandboxes;
 use crate::cgroup::{self, Layout};
-use crate::dirs;
 use crate::error::AgentError;
 use crate::options::{AgentOptions, LogOptions, SandboxGc, ShimCommand};
 use crate::process::{self, ProcessId};

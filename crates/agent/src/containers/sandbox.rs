@@ -17,12 +17,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use longshore_paths::ContainerId;
+use longshore_sandbox::dirs;
 use nix::errno::Errno;
 use nix::fcntl::renameat;
 use nix::sys::stat::{Mode, fchmod, fstat};
 use nix::unistd::{Gid, Uid, fchown};
 
-use crate::dirs;
 use crate::options::SandboxGc;
 use crate::record::User;
 use crate::service::{Output, READ_MAX, Slice};

@@ -23,19 +23,18 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use longshore_checkpoint::{Durability, Loaded, Writer};
+use longshore_sandbox::{LogFile, Rotation, dirs};
 use nix::sys::prctl;
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 
 use self::child::Child;
-use self::logs::LogFile;
 use self::supervise::Supervision;
+use crate::cgroup;
 use crate::process::ProcessId;
 use crate::record::{self, ContainerRecord, PidRecord};
-use crate::{cgroup, dirs};
 
 mod child;
-mod logs;
 pub(crate) mod mounts;
 mod supervise;
 pub(crate) mod sys;
@@ -139,7 +138,12 @@ fn start(dir: &Path, report: &mut Option<File>) -> Result<Supervision, Failure> 
         .map_err(failed("open the sandbox"))?;
     let log = |name| {
         let dir = child::duplicate(&sandbox)?;
-        LogFile::open(dir, name, spec.user.as_ref(), spec.logs)
+        let owner = spec.user.as_ref().map(|user| (user.uid, user.gid));
+        let rotation = Rotation {
+            max_bytes: spec.logs.max_bytes,
+            keep: spec.logs.keep,
+        };
+        LogFile::open(dir, name, owner, rotation)
     };
     let logs = [
         log("stdout").map_err(failed("open the sandbox's stdout"))?,

@@ -16,6 +16,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
+use longshore_sandbox::dirs;
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, openat};
 use nix::mount::{MsFlags, mount};
@@ -23,7 +24,6 @@ use nix::sched::{CloneFlags, unshare};
 use nix::sys::stat::{Mode, SFlag, fstat};
 
 use super::sys;
-use crate::dirs;
 use crate::record::{MountSpec, Spec};
 
 const NONE: Option<&str> = None;

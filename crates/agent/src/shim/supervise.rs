@@ -8,12 +8,12 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use longshore_checkpoint::{Durability, Writer};
+use longshore_sandbox::LogFile;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::signalfd::SignalFd;
 
-use super::logs::LogFile;
 use super::sys::{self, Reaped};
 use super::{child, not_blocking, read_text, tree};
 use crate::record::{self, Cgroups, ExitRecord, MemoryWatch, Reason};

@@ -29,7 +29,7 @@ const DIRECTORY: OFlag = OFlag::O_DIRECTORY
 ///
 /// # Errors
 /// ELOOP or ENOTDIR when its last component is a symbolic link or no directory.
-pub(crate) fn open(path: &Path) -> io::Result<OwnedFd> {
+pub fn open(path: &Path) -> io::Result<OwnedFd> {
     Ok(nix::fcntl::open(path, DIRECTORY, Mode::empty())?)
 }
 
@@ -37,7 +37,7 @@ pub(crate) fn open(path: &Path) -> io::Result<OwnedFd> {
 ///
 /// # Errors
 /// ELOOP or ENOTDIR when it is a symbolic link or no directory; what openat(2) says.
-pub(crate) fn open_at(dir: impl AsFd, name: impl AsRef<OsStr>) -> io::Result<OwnedFd> {
+pub fn open_at(dir: impl AsFd, name: impl AsRef<OsStr>) -> io::Result<OwnedFd> {
     Ok(openat(dir, name.as_ref(), DIRECTORY, Mode::empty())?)
 }
 
@@ -45,7 +45,7 @@ pub(crate) fn open_at(dir: impl AsFd, name: impl AsRef<OsStr>) -> io::Result<Own
 ///
 /// # Errors
 /// ELOOP when it is a symbolic link, EINVAL when it is no plain file; what openat(2) says.
-pub(crate) fn read_at(dir: impl AsFd, name: &str) -> io::Result<File> {
+pub fn read_at(dir: impl AsFd, name: &str) -> io::Result<File> {
     let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
     let file = File::from(openat(dir, name, flags, Mode::empty())?);
     if file.metadata()?.is_file() {
@@ -60,7 +60,7 @@ pub(crate) fn read_at(dir: impl AsFd, name: &str) -> io::Result<File> {
 ///
 /// # Errors
 /// As [`open_at`]; what mkdirat(2) says.
-pub(crate) fn ensure_at(
+pub fn ensure_at(
     dir: impl AsFd,
     name: impl AsRef<OsStr>,
     mode: u32,
@@ -78,7 +78,7 @@ pub(crate) fn ensure_at(
 ///
 /// # Errors
 /// EINVAL when the path is absolute or has a `..`; as [`ensure_at`].
-pub(crate) fn ensure_below(dir: impl AsFd, below: &Path, mode: u32) -> io::Result<OwnedFd> {
+pub fn ensure_below(dir: impl AsFd, below: &Path, mode: u32) -> io::Result<OwnedFd> {
     let mut current = dir.as_fd().try_clone_to_owned()?;
     for component in below.components() {
         match component {
@@ -94,7 +94,7 @@ pub(crate) fn ensure_below(dir: impl AsFd, below: &Path, mode: u32) -> io::Resul
 ///
 /// # Errors
 /// What fstatat(2) says.
-pub(crate) fn kind_at(dir: impl AsFd, name: impl AsRef<OsStr>) -> io::Result<Option<FileStat>> {
+pub fn kind_at(dir: impl AsFd, name: impl AsRef<OsStr>) -> io::Result<Option<FileStat>> {
     match fstatat(dir, name.as_ref(), AtFlags::AT_SYMLINK_NOFOLLOW) {
         Ok(stat) => Ok(Some(stat)),
         Err(Errno::ENOENT) => Ok(None),
@@ -103,7 +103,7 @@ pub(crate) fn kind_at(dir: impl AsFd, name: impl AsRef<OsStr>) -> io::Result<Opt
 }
 
 /// Whether a stat is one of a file of this type.
-pub(crate) fn is(stat: &FileStat, kind: SFlag) -> bool {
+pub fn is(stat: &FileStat, kind: SFlag) -> bool {
     SFlag::from_bits_truncate(stat.st_mode & SFlag::S_IFMT.bits()) == kind
 }
 
@@ -111,7 +111,7 @@ pub(crate) fn is(stat: &FileStat, kind: SFlag) -> bool {
 ///
 /// # Errors
 /// What renameat(2) says; EEXIST when there are a thousand already.
-pub(crate) fn set_aside(dir: impl AsFd, name: &str) -> io::Result<()> {
+pub fn set_aside(dir: impl AsFd, name: &str) -> io::Result<()> {
     for n in 0..MAX_ASIDE {
         let aside = format!("{name}.aside-{n}");
         if kind_at(dir.as_fd(), &aside)?.is_none() {
@@ -127,7 +127,7 @@ pub(crate) fn set_aside(dir: impl AsFd, name: &str) -> io::Result<()> {
 ///
 /// # Errors
 /// The first failure that is no mount; what can be deleted is deleted all the same.
-pub(crate) fn remove_tree(dir: impl AsFd, name: &OsStr) -> io::Result<bool> {
+pub fn remove_tree(dir: impl AsFd, name: &OsStr) -> io::Result<bool> {
     let Some(name) = CString::new(name.as_encoded_bytes()).ok() else {
         return Err(Errno::EINVAL.into());
     };
@@ -181,7 +181,7 @@ fn remove(dir: impl AsFd, name: &CStr, depth: usize) -> io::Result<bool> {
 ///
 /// # Errors
 /// What getdents(2) says.
-pub(crate) fn names(dir: impl AsFd) -> io::Result<Vec<CString>> {
+pub fn names(dir: impl AsFd) -> io::Result<Vec<CString>> {
     let handle = openat(dir, ".", DIRECTORY, Mode::empty())?;
     let mut names = Vec::new();
     for entry in Dir::from_fd(handle)?.iter() {
@@ -196,7 +196,7 @@ pub(crate) fn names(dir: impl AsFd) -> io::Result<Vec<CString>> {
 
 /// The disk use of a tree in bytes of blocks, and its newest modification in seconds since the
 /// epoch (of the directory and what is directly in it). Stops counting at `budget` entries.
-pub(crate) fn usage(dir: impl AsFd, budget: &mut usize) -> (u64, i64) {
+pub fn usage(dir: impl AsFd, budget: &mut usize) -> (u64, i64) {
     fn walk(dir: impl AsFd, depth: usize, budget: &mut usize, newest: &mut i64) -> u64 {
         let mut bytes = 0;
         for name in names(dir.as_fd()).unwrap_or_default() {

@@ -11,18 +11,35 @@ use std::os::fd::{AsFd, OwnedFd};
 use nix::errno::Errno;
 use nix::fcntl::{OFlag, openat, renameat};
 use nix::sys::stat::{Mode, SFlag, fstat};
-use nix::unistd::{Gid, Uid, fchown};
+use nix::unistd::{Gid, Uid, UnlinkatFlags, fchown, unlinkat};
 
 use crate::dirs;
-use crate::record::{Logs, User};
+
+/// When an output file is put aside, and how many are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rotation {
+    /// A file that would grow beyond this many bytes is renamed first.
+    pub max_bytes: u64,
+    /// How many older files are kept, at most 99: `<name>.1` is the newest of them.
+    pub keep: u32,
+}
+
+/// A place in an output file that outlives its renames.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mark {
+    /// The file's inode.
+    pub inode: u64,
+    /// How many bytes it has up to here.
+    pub bytes: u64,
+}
 
 /// An output file and the older ones beside it.
 #[derive(Debug)]
-pub(crate) struct LogFile {
+pub struct LogFile {
     dir: OwnedFd,
     name: &'static str,
     owner: Option<(u32, u32)>,
-    options: Logs,
+    rotation: Rotation,
     /// `None` while its file system is read-only: a container is restarted all the same.
     file: Option<File>,
     size: u64,
@@ -31,19 +48,18 @@ pub(crate) struct LogFile {
 }
 
 impl LogFile {
-    /// Opens `name` in the sandbox `dir` for appending; it belongs to `user`.
+    /// Opens `name` in the sandbox `dir` for appending; it belongs to `owner`, a uid and a gid.
     ///
     /// On a read-only file system output is lost until it is writable again.
     ///
     /// # Errors
     /// What openat(2) says, such as ENOSPC.
-    pub(crate) fn open(
+    pub fn open(
         dir: OwnedFd,
         name: &'static str,
-        user: Option<&User>,
-        options: Logs,
+        owner: Option<(u32, u32)>,
+        rotation: Rotation,
     ) -> io::Result<Self> {
-        let owner = user.map(|user| (user.uid, user.gid));
         let (file, size) = match open_plain(&dir, name, owner) {
             Ok((file, size)) => (Some(file), size),
             Err(error) if error.raw_os_error() == Some(libc::EROFS) => (None, 0),
@@ -53,7 +69,7 @@ impl LogFile {
             dir,
             name,
             owner,
-            options,
+            rotation,
             file,
             size,
             lost: 0,
@@ -62,14 +78,14 @@ impl LogFile {
 
     /// Appends; never fails and never blocks the container: what does not fit on the disk is lost,
     /// and the file says so as soon as there is room.
-    pub(crate) fn append(&mut self, bytes: &[u8]) {
+    pub fn append(&mut self, bytes: &[u8]) {
         let length = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
         if self.file.is_none()
             && let Ok((file, size)) = open_plain(&self.dir, self.name, self.owner)
         {
             (self.file, self.size) = (Some(file), size);
         }
-        if self.size > 0 && self.size.saturating_add(length) > self.options.max_bytes {
+        if self.size > 0 && self.size.saturating_add(length) > self.rotation.max_bytes {
             // Without a new file the old one grows on: better than to lose the output.
             if let Ok((file, size)) = self.rotate() {
                 (self.file, self.size) = (Some(file), size);
@@ -97,8 +113,51 @@ impl LogFile {
         }
     }
 
+    /// Where the next byte goes; `None` while the file cannot be written.
+    #[must_use]
+    pub fn mark(&self) -> Option<Mark> {
+        let stat = fstat(self.file.as_ref()?).ok()?;
+        Some(Mark {
+            inode: stat.st_ino,
+            bytes: u64::try_from(stat.st_size).unwrap_or_default(),
+        })
+    }
+
+    /// Takes back what was appended after `mark`, in files that were begun since, too. False when the file of the mark
+    /// is not there any more: then nothing is taken back.
+    ///
+    /// # Errors
+    /// What openat(2), ftruncate(2), unlinkat(2) or renameat(2) say.
+    pub fn rewind(&mut self, mark: Mark) -> io::Result<bool> {
+        let Some(n) = (0..=self.rotation.keep.min(99)).find(|n| {
+            let stat = dirs::kind_at(&self.dir, self.numbered(*n)).ok().flatten();
+            stat.is_some_and(|stat| stat.st_ino == mark.inode && dirs::is(&stat, SFlag::S_IFREG))
+        }) else {
+            return Ok(false);
+        };
+        for newer in 0..n {
+            let name = self.numbered(newer);
+            match unlinkat(&self.dir, name.as_str(), UnlinkatFlags::NoRemoveDir) {
+                Ok(()) | Err(Errno::ENOENT) => {}
+                Err(Errno::EISDIR) => dirs::set_aside(&self.dir, &name)?,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        if n > 0 {
+            renameat(&self.dir, self.numbered(n).as_str(), &self.dir, self.name)?;
+        }
+        let (file, size) = open_plain(&self.dir, self.name, self.owner)?;
+        // Its owner may have emptied it, or put another one there meanwhile.
+        if fstat(&file)?.st_ino == mark.inode && size > mark.bytes {
+            file.set_len(mark.bytes)?;
+        }
+        self.size = size.min(mark.bytes);
+        self.file = Some(file);
+        Ok(true)
+    }
+
     fn rotate(&self) -> io::Result<(File, u64)> {
-        let keep = self.options.keep.min(99);
+        let keep = self.rotation.keep.min(99);
         for n in 1..=keep {
             let name = self.numbered(n);
             if dirs::kind_at(&self.dir, &name)?.is_some_and(|stat| dirs::is(&stat, SFlag::S_IFDIR))
@@ -115,12 +174,8 @@ impl LogFile {
                 Err(error) => return Err(error.into()),
             }
         }
-        if self.options.keep == 0 {
-            match nix::unistd::unlinkat(
-                &self.dir,
-                self.name,
-                nix::unistd::UnlinkatFlags::NoRemoveDir,
-            ) {
+        if self.rotation.keep == 0 {
+            match unlinkat(&self.dir, self.name, UnlinkatFlags::NoRemoveDir) {
                 Ok(()) | Err(Errno::ENOENT) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -177,7 +232,7 @@ mod tests {
     use super::*;
     use std::fs;
 
-    const SMALL: Logs = Logs {
+    const SMALL: Rotation = Rotation {
         max_bytes: 10,
         keep: 2,
     };
@@ -264,5 +319,47 @@ mod tests {
             "0123456789"
         );
         assert!(root.path().join("stdout.1.aside-0").is_dir());
+    }
+
+    #[test]
+    fn what_came_after_a_mark_is_taken_back_across_renames() {
+        let root = tempfile::tempdir().unwrap();
+        let read = |name: &str| fs::read_to_string(root.path().join(name)).ok();
+        let mut log = open(root.path());
+        log.append(b"kept");
+        let mark = log.mark().unwrap();
+        assert_eq!(mark.bytes, 4);
+        log.append(b"gone");
+        assert!(log.rewind(mark).unwrap());
+        assert_eq!(read("stdout").unwrap(), "kept");
+        // Two renames later the file of the mark is the second oldest.
+        for piece in ["0123456789", "abcdefghij"] {
+            log.append(piece.as_bytes());
+        }
+        assert_eq!(read("stdout.2").unwrap(), "kept");
+        let mut log = open(root.path());
+        assert!(log.rewind(mark).unwrap());
+        assert_eq!(read("stdout").unwrap(), "kept");
+        assert_eq!((read("stdout.1"), read("stdout.2")), (None, None));
+        log.append(b"!");
+        assert_eq!(read("stdout").unwrap(), "kept!");
+    }
+
+    #[test]
+    fn a_mark_whose_file_is_gone_or_shorter_takes_nothing_back() {
+        let root = tempfile::tempdir().unwrap();
+        let mut log = open(root.path());
+        log.append(b"one");
+        let mark = log.mark().unwrap();
+        fs::write(root.path().join("stdout"), "").unwrap();
+        assert!(log.rewind(mark).unwrap());
+        log.append(b"x");
+        assert_eq!(fs::read_to_string(root.path().join("stdout")).unwrap(), "x");
+        let elsewhere = Mark {
+            inode: u64::MAX,
+            bytes: 0,
+        };
+        assert!(!log.rewind(elsewhere).unwrap());
+        assert_eq!(fs::read_to_string(root.path().join("stdout")).unwrap(), "x");
     }
 }
