@@ -7,6 +7,8 @@
 //!   count bytes and elements first ([`DecodeLimits`]), because two bytes of protobuf can become
 //!   kilobytes of structures. A RecordIO length is checked before its record is buffered.
 //! - No input makes anything here panic.
+//! - The `Debug` form of a message shows no value that may be a secret: of an environment variable, a secret, a
+//!   credential, a parameter.
 //! - The descriptors that the JSON mapping needs are read once, on the first use of JSON (or on
 //!   the first protobuf body too large to be harmless by its size); a program that only speaks
 //!   protobuf never pays for them.
@@ -23,6 +25,7 @@ mod r#gen;
 
 mod api_message;
 mod environment;
+mod hidden;
 pub mod json;
 mod limits;
 pub mod record_io;

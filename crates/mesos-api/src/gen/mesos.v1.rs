@@ -1639,6 +1639,7 @@ pub struct Environment {
 /// Nested message and enum types in `Environment`.
 pub mod environment {
     #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+    #[prost(skip_debug)]
     pub struct Variable {
         #[prost(string, required, tag = "1")]
         pub name: ::prost::alloc::string::String,
@@ -1654,7 +1655,6 @@ pub mod environment {
         #[derive(
             Clone,
             Copy,
-            Debug,
             PartialEq,
             Eq,
             Hash,
@@ -1693,6 +1693,7 @@ pub mod environment {
     }
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[prost(skip_debug)]
 pub struct Parameter {
     #[prost(string, required, tag = "1")]
     pub key: ::prost::alloc::string::String,
@@ -1705,6 +1706,7 @@ pub struct Parameters {
     pub parameter: ::prost::alloc::vec::Vec<Parameter>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[prost(skip_debug)]
 pub struct Credential {
     #[prost(string, required, tag = "1")]
     pub principal: ::prost::alloc::string::String,
@@ -1730,6 +1732,7 @@ pub mod secret {
         pub key: ::core::option::Option<::prost::alloc::string::String>,
     }
     #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+    #[prost(skip_debug)]
     pub struct Value {
         #[prost(bytes = "vec", required, tag = "1")]
         pub data: ::prost::alloc::vec::Vec<u8>,
