@@ -12,6 +12,7 @@ mod ci;
 mod codegen;
 mod crash;
 mod dist;
+mod engine;
 mod fuzz;
 mod package;
 mod sh;
@@ -50,6 +51,9 @@ enum Command {
     Crash(crash::Options),
     /// Feed hostile input to one parser for a given time.
     Fuzz(fuzz::Options),
+    /// A private Docker engine for tests, beside the machine's own.
+    #[command(subcommand)]
+    Engine(engine::Verb),
     /// A release tarball and a .deb in `dist/`.
     Dist,
     /// `cargo package` for the crates with a semver promise.
@@ -66,6 +70,7 @@ fn main() -> ExitCode {
         Command::Bench(options) => bench::run(&root, &options),
         Command::Crash(options) => crash::run(&root, &options),
         Command::Fuzz(options) => fuzz::run(&root, &options),
+        Command::Engine(verb) => engine::run(&verb),
         Command::Dist => dist::run(&root),
         Command::Package => package::run(&root),
     };

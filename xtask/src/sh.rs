@@ -64,6 +64,12 @@ pub(crate) fn output(command: &mut Command) -> Result<Vec<u8>> {
     bail!("`{shown}` ended with {}", output.status)
 }
 
+/// Whether `PATH` has a program of this name.
+pub(crate) fn in_path(name: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(name).is_file())
+}
+
 /// The command as one would type it.
 pub(crate) fn show(command: &Command) -> String {
     let program = Path::new(command.get_program());

@@ -9,7 +9,7 @@ use std::process::Stdio;
 
 use anyhow::{Context, Result, bail};
 
-use crate::sh;
+use crate::{engine, sh};
 use summary::Summary;
 
 /// Below the build directory: what the last whole run came to.
@@ -27,6 +27,9 @@ const PEERS: &[&str] = &[
     "root",
     "unprivileged",
 ];
+
+/// Crates whose tests ask for a Docker engine.
+const ASK_FOR_DOCKER: &[&str] = &["longshore-engine"];
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
@@ -65,6 +68,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
             .arg("--all-targets"),
     )?;
 
+    let engine = engine_for(&selection);
     let target = sh::target_dir(root);
     let skips = target.join(format!("test-skips-{}.txt", std::process::id()));
     let mut command = sh::cargo(root);
@@ -74,6 +78,9 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
         .arg("--no-fail-fast")
         .env("LONGSHORE_TEST_SKIPS", &skips)
         .env("LONGSHORE_TEST_REQUIRE", options.require.join(","));
+    if let Some(engine) = &engine {
+        command.env(engine::VARIABLE, engine.address());
+    }
     if !options.rest.is_empty() {
         command.arg("--").args(&options.rest);
     }
@@ -92,6 +99,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
         summary.line(&line);
     }
     let status = child.wait().context("waiting for cargo test")?;
+    drop(engine);
     for line in fs::read_to_string(&skips).unwrap_or_default().lines() {
         summary.skip(line);
     }
@@ -115,6 +123,26 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
         bail!("no test ran");
     }
     Ok(())
+}
+
+/// A private Docker engine, unless there is one in the environment or none is asked for. One that cannot
+/// be had is a skip of the tests that ask for it, or their failure when it is required.
+fn engine_for(selection: &[String]) -> Option<engine::Engine> {
+    let whole = selection.iter().any(|word| word == "--workspace");
+    let asked = |word: &String| ASK_FOR_DOCKER.contains(&word.as_str());
+    if std::env::var_os(engine::VARIABLE).is_some() || !(whole || selection.iter().any(asked)) {
+        return None;
+    }
+    match engine::Engine::for_tests() {
+        Ok(engine) => {
+            println!("a Docker engine for the tests: {}", engine.address());
+            Some(engine)
+        }
+        Err(error) => {
+            println!("no Docker engine for the tests: {error:#}");
+            None
+        }
+    }
 }
 
 fn selection(root: &Path, package: Option<&str>) -> Result<Vec<String>> {

@@ -16,6 +16,7 @@
 //! comma list `LONGSHORE_TEST_REQUIRE`: then the test fails. Versions of peers are never asserted.
 
 mod engine;
+mod image;
 mod mesos;
 
 use std::ffi::OsString;
@@ -25,6 +26,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 pub use engine::Engine;
+pub use image::{TEST_IMAGE, import_test_image};
 pub use mesos::MesosAgent;
 
 /// Names the file that skips are appended to.
@@ -35,18 +37,24 @@ pub const REQUIRE_VAR: &str = "LONGSHORE_TEST_REQUIRE";
 pub const MESOS_VAR: &str = "LONGSHORE_MESOS_AGENT_CMD";
 /// The command that starts an engine, called as `CMD RELEASE docker|containerd|podman SOCKET`.
 pub const ENGINES_VAR: &str = "LONGSHORE_ENGINES_CMD";
+/// The address of a private Docker engine, `unix:///PATH`; `cargo xtask test` starts one and sets it.
+pub const DOCKER_VAR: &str = "LONGSHORE_TEST_DOCKER";
 /// A Python interpreter that can `import grpc`; otherwise `python3` is tried.
 pub const PYTHON_VAR: &str = "LONGSHORE_TEST_PYTHON";
 
-/// A Docker engine that answers on a local socket (`DOCKER_HOST`, else the usual place).
+/// A Docker engine with [`TEST_IMAGE`], of which tests may use all: the one that `LONGSHORE_TEST_DOCKER`
+/// names. Never the machine's own, unless somebody says so.
 ///
 /// Returns the path of its socket.
 #[must_use]
 pub fn docker() -> Option<PathBuf> {
-    let socket = std::env::var("DOCKER_HOST")
-        .ok()
-        .and_then(|host| host.strip_prefix("unix://").map(PathBuf::from))
-        .unwrap_or_else(|| PathBuf::from("/var/run/docker.sock"));
+    let Some(address) = std::env::var_os(DOCKER_VAR).filter(|value| !value.is_empty()) else {
+        return skip("docker", &format!("{DOCKER_VAR} is not set"));
+    };
+    let address = address.to_string_lossy().into_owned();
+    let Some(socket) = address.strip_prefix("unix://").map(PathBuf::from) else {
+        return skip("docker", &format!("{DOCKER_VAR} is not unix:///PATH"));
+    };
     match std::os::unix::net::UnixStream::connect(&socket) {
         Ok(_) => Some(socket),
         Err(error) => skip("docker", &format!("{}: {error}", socket.display())),

@@ -68,6 +68,7 @@ pub(crate) const HOUSE: &[Member] = &[
     internal("control-api", 1, 74),
     public("agent-client", 2, 100),
     public("csi-probe", 2, 95),
+    public("engine", 2, 75),
     public("nri-json", 2, 40),
     public("nri-oci", 2, 60),
     public("ttrpc", 2, 42),
