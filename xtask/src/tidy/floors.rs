@@ -79,6 +79,7 @@ pub(crate) const HOUSE: &[Member] = &[
     public("nri-adaptation", 3, 60),
     public("nri-stub", 3, 56),
     internal("csi-hostpath", 3, 105),
+    internal("task-spec", 3, 100),
     internal("nri-trace", 4, 85),
     internal("agent", 4, 120),
     internal("nri-simulate", 4, 110),

@@ -1,0 +1,189 @@
+//! A container's output from the engine's log into the files of its sandbox: complete, separate, rotated, and resumed
+//! without loss or doubling.
+//!
+//! ```text
+//!   engine's log ── frames with times ──► LogCapture ──► stdout, stderr (+ .1, .2, ..)
+//!                                            │ position(): after a rotation, and now and then
+//!                                            ▼
+//!                                    the task's record ──► LogCapture::resume: files cut back to the position,
+//!                                                          the engine asked from a little before it, what is older
+//!                                                          passed over
+//! ```
+//!
+//! A position that is lost, or older than the files, therefore costs some reading and nothing else: what the files have
+//! beyond it is taken back and read again. What the engine has thrown away before it was read is reported as a [`Gap`].
+
+mod position;
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use longshore_engine::{EngineTime, LogFrame, LogOptions, LogSource, MAX_FRAME};
+use longshore_sandbox::{LogFile, Mark, Rotation};
+
+pub use position::{LogPosition, StreamPosition};
+
+use self::position::{Admit, Reader};
+
+/// How many bytes may be written until the position is worth recording.
+const UNRECORDED_MAX: u64 = 4 << 20;
+/// How much earlier than the last message the engine is asked from: its two streams are ordered each in itself, and
+/// not quite between each other.
+const OVERLAP: Duration = Duration::from_secs(2);
+
+/// Output that the engine threw away before it was read. How much it was is not known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gap {
+    /// The last message that was read.
+    pub after: EngineTime,
+    /// The first one that is there still; `None` when there is none.
+    pub before: Option<EngineTime>,
+}
+
+/// Writes the output of one container.
+#[derive(Debug)]
+pub struct LogCapture {
+    stdout: Stream,
+    stderr: Stream,
+    reader: Reader,
+    unrecorded: u64,
+    rotated: bool,
+    /// Where the message began that is under way, when it may have more pieces.
+    before_message: Option<LogPosition>,
+}
+
+#[derive(Debug)]
+struct Stream {
+    file: LogFile,
+    /// Where the file was after the last whole message.
+    mark: Option<Mark>,
+}
+
+impl Stream {
+    fn rewind(&mut self, position: &StreamPosition) -> io::Result<()> {
+        if let Some(mark) = position.mark() {
+            // Without its file there is nothing to take back: its owner has deleted it.
+            self.file.rewind(mark)?;
+        }
+        self.mark = self.file.mark();
+        Ok(())
+    }
+}
+
+/// A container with a terminal is not for this: its output has no messages, so nothing tells what was read.
+impl LogCapture {
+    /// Opens `stdout` and `stderr` in the sandbox. With a position it goes on where that was recorded.
+    ///
+    /// # Errors
+    /// What opening or cutting back the files says.
+    pub fn open(
+        sandbox: &OwnedFd,
+        owner: Option<(u32, u32)>,
+        rotation: Rotation,
+        position: &LogPosition,
+    ) -> io::Result<Self> {
+        let stream = |name, position: &StreamPosition| -> io::Result<Stream> {
+            let file = LogFile::open(sandbox.try_clone()?, name, owner, rotation)?;
+            let mut stream = Stream { file, mark: None };
+            stream.rewind(position)?;
+            Ok(stream)
+        };
+        Ok(Self {
+            stdout: stream("stdout", &position.stdout)?,
+            stderr: stream("stderr", &position.stderr)?,
+            reader: Reader::new(position),
+            unrecorded: 0,
+            rotated: false,
+            before_message: None,
+        })
+    }
+
+    /// What the engine is to be asked for, now and each time its stream has broken off.
+    #[must_use]
+    pub fn options(&self) -> LogOptions {
+        LogOptions {
+            since: self.reader.last().map(|last| last.before(OVERLAP)),
+            timestamps: true,
+            ..LogOptions::follow()
+        }
+    }
+
+    /// To be called whenever a stream of the engine begins anew. A message that was cut off in between is taken back.
+    ///
+    /// # Errors
+    /// What cutting back the files says.
+    pub fn reopened(&mut self) -> io::Result<()> {
+        if let Some(position) = self.before_message.take() {
+            self.stdout.rewind(&position.stdout)?;
+            self.stderr.rewind(&position.stderr)?;
+            self.reader = Reader::new(&position);
+        }
+        self.reader.reopen();
+        Ok(())
+    }
+
+    /// Takes one piece of output; tells a gap before it, once.
+    ///
+    /// Never fails: what does not fit on the disk is noted in the file once there is room.
+    pub fn take(&mut self, frame: &LogFrame) -> Option<Gap> {
+        // A shorter one is the last of its message.
+        let more = frame.data.len() >= MAX_FRAME;
+        if more && !frame.continues {
+            self.before_message = Some(self.here());
+        }
+        let gap = self.write(frame);
+        if !more {
+            self.before_message = None;
+        }
+        gap
+    }
+
+    fn write(&mut self, frame: &LogFrame) -> Option<Gap> {
+        let (admit, data) = self.reader.admit(frame);
+        let gap = match admit {
+            Admit::Skip => return None,
+            Admit::Write => None,
+            Admit::WriteAfterGap(gap) => Some(gap),
+        };
+        let stream = match frame.source {
+            LogSource::Stdout => &mut self.stdout,
+            LogSource::Stderr => &mut self.stderr,
+        };
+        let before = stream.mark.map(|mark| mark.inode);
+        stream.file.append(&data);
+        let length = u64::try_from(data.len()).unwrap_or(u64::MAX);
+        self.unrecorded = self.unrecorded.saturating_add(length);
+        stream.mark = stream.file.mark();
+        self.rotated |= stream.mark.map(|mark| mark.inode) != before;
+        gap
+    }
+
+    /// The stream has ended in order: tells a gap up to its end.
+    pub fn ended(&mut self) -> Option<Gap> {
+        self.reader.end()
+    }
+
+    /// Whether the position is worth recording now: a file was begun, or much was written.
+    #[must_use]
+    pub const fn is_due(&self) -> bool {
+        (self.rotated || self.unrecorded >= UNRECORDED_MAX) && self.before_message.is_none()
+    }
+
+    /// Where a later [`open`](Self::open) can go on: to be recorded.
+    pub fn position(&mut self) -> LogPosition {
+        (self.rotated, self.unrecorded) = (false, 0);
+        self.before_message.unwrap_or_else(|| self.here())
+    }
+
+    fn here(&self) -> LogPosition {
+        let [stdout, stderr] = self.reader.streams();
+        LogPosition {
+            stdout: StreamPosition::of(stdout, self.stdout.mark),
+            stderr: StreamPosition::of(stderr, self.stderr.mark),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
