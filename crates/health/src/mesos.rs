@@ -61,7 +61,7 @@ pub fn health_check(check: &v1::HealthCheck) -> Result<(Probe, HealthPolicy), He
 /// What a `CheckInfo` asks, and when.
 ///
 /// # Errors
-/// As [`health_check`].
+/// As [`health_check()`].
 pub fn check(check: &CheckInfo) -> Result<(Probe, Timing), HealthError> {
     use check_info::Type;
     const MESSAGE: &str = "CheckInfo";
