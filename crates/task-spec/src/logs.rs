@@ -14,6 +14,7 @@
 //! beyond it is taken back and read again. What the engine has thrown away before it was read is reported as a [`Gap`].
 
 mod position;
+mod terminal;
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -25,6 +26,7 @@ use longshore_sandbox::{LogFile, Mark, Rotation};
 pub use position::{LogPosition, StreamPosition};
 
 use self::position::{Admit, Reader};
+use self::terminal::Terminal;
 
 /// How many bytes may be written until the position is worth recording.
 const UNRECORDED_MAX: u64 = 4 << 20;
@@ -51,6 +53,8 @@ pub struct LogCapture {
     rotated: bool,
     /// Where the message began that is under way, when it may have more pieces.
     before_message: Option<LogPosition>,
+    /// Takes the raw output of a terminal apart.
+    terminal: Option<Terminal>,
 }
 
 #[derive(Debug)]
@@ -71,7 +75,6 @@ impl Stream {
     }
 }
 
-/// A container with a terminal is not for this: its output has no messages, so nothing tells what was read.
 impl LogCapture {
     /// Opens `stdout` and `stderr` in the sandbox. With a position it goes on where that was recorded.
     ///
@@ -96,7 +99,15 @@ impl LogCapture {
             unrecorded: 0,
             rotated: false,
             before_message: None,
+            terminal: None,
         })
+    }
+
+    /// The container has a terminal: its output is one stream, in `stdout`.
+    #[must_use]
+    pub fn of_terminal(mut self) -> Self {
+        self.terminal = Some(Terminal::default());
+        self
     }
 
     /// What the engine is to be asked for, now and each time its stream has broken off.
@@ -119,6 +130,9 @@ impl LogCapture {
             self.stderr.rewind(&position.stderr)?;
             self.reader = Reader::new(&position);
         }
+        if let Some(terminal) = &mut self.terminal {
+            terminal.reopen();
+        }
         self.reader.reopen();
         Ok(())
     }
@@ -127,6 +141,19 @@ impl LogCapture {
     ///
     /// Never fails: what does not fit on the disk is noted in the file once there is room.
     pub fn take(&mut self, frame: &LogFrame) -> Option<Gap> {
+        match &mut self.terminal {
+            None => self.take_message(frame),
+            Some(terminal) => {
+                let messages = terminal.split(&frame.data);
+                // There is one gap at most since the stream was opened.
+                messages
+                    .iter()
+                    .fold(None, |gap, message| gap.or(self.take_message(message)))
+            }
+        }
+    }
+
+    fn take_message(&mut self, frame: &LogFrame) -> Option<Gap> {
         // A shorter one is the last of its message.
         let more = frame.data.len() >= MAX_FRAME;
         if more && !frame.continues {
@@ -161,7 +188,9 @@ impl LogCapture {
 
     /// The stream has ended in order: tells a gap up to its end.
     pub fn ended(&mut self) -> Option<Gap> {
-        self.reader.end()
+        let rest = self.terminal.as_mut().and_then(Terminal::end);
+        let gap = rest.and_then(|rest| self.take_message(&rest));
+        gap.or_else(|| self.reader.end())
     }
 
     /// Whether the position is worth recording now: a file was begun, or much was written.

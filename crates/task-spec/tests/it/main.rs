@@ -210,6 +210,53 @@ async fn dx8_output_is_whole_though_its_stream_breaks_and_we_die() {
 }
 
 #[tokio::test]
+async fn dx8_a_terminals_output_is_whole_too() {
+    let Some(bed) = Bed::new() else {
+        return;
+    };
+    // Lines short and long, and a last one without an end.
+    let script = "x=0123456789abcdef; for n in 1 2 3 4 5 6 7 8 9 10 11; do x=$x$x; done; i=0; \
+        while [ $i -lt 500 ]; do echo line $i; i=$((i+1)); done; echo $x; echo done; printf prompt";
+    let script = script.replace('\n', " ");
+    let spec = bed.map(
+        "terminal",
+        r#""network":"NONE","#,
+        r#""tty_info":{"window_size":{"rows":24,"columns":80}},"#,
+        &format!(r#""value":"{script}","#),
+    );
+    let id = bed.engine.create(&spec).await.unwrap().id;
+    bed.engine.start(&id).await.unwrap();
+    let mut capture = bed.capture(&LogPosition::default()).of_terminal();
+    let mut position = capture.position();
+    let mut pieces = 1;
+    for round in 0.. {
+        assert!(round < 100, "it never ends");
+        let (ended, gaps) = bed.follow(&id, &mut capture, pieces).await;
+        pieces = pieces * 2 + 5;
+        assert_eq!(gaps, [], "round {round}");
+        if ended {
+            break;
+        }
+        match round % 3 {
+            0 => {}
+            1 => position = capture.position(),
+            _ => capture = bed.capture(&position).of_terminal(),
+        }
+    }
+    let lines: String = (0..500).map(|n| format!("line {n}\r\n")).collect();
+    let long = "0123456789abcdef".repeat(1 << 11);
+    let expected = format!("{lines}{long}\r\ndone\r\nprompt");
+    let found = bed.read("stdout");
+    assert!(
+        found == expected,
+        "{} bytes for {}",
+        found.len(),
+        expected.len()
+    );
+    bed.remove(&id).await;
+}
+
+#[tokio::test]
 async fn what_docker_has_rotated_out_is_a_gap() {
     let Some(bed) = Bed::new() else {
         return;
