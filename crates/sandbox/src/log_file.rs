@@ -45,6 +45,7 @@ pub struct LogFile {
     size: u64,
     /// Bytes that could not be written: the disk was full, or read-only.
     lost: u64,
+    begun: u64,
 }
 
 impl LogFile {
@@ -73,6 +74,7 @@ impl LogFile {
             file,
             size,
             lost: 0,
+            begun: 0,
         })
     }
 
@@ -84,11 +86,13 @@ impl LogFile {
             && let Ok((file, size)) = open_plain(&self.dir, self.name, self.owner)
         {
             (self.file, self.size) = (Some(file), size);
+            self.begun += 1;
         }
         if self.size > 0 && self.size.saturating_add(length) > self.rotation.max_bytes {
             // Without a new file the old one grows on: better than to lose the output.
             if let Ok((file, size)) = self.rotate() {
                 (self.file, self.size) = (Some(file), size);
+                self.begun += 1;
             }
         }
         let Some(file) = &mut self.file else {
@@ -111,6 +115,12 @@ impl LogFile {
             Ok(()) => self.size = self.size.saturating_add(length),
             Err(_full) => self.lost = self.lost.saturating_add(length),
         }
+    }
+
+    /// How many files were begun since this was opened: it grows with each rotation.
+    #[must_use]
+    pub const fn begun(&self) -> u64 {
+        self.begun
     }
 
     /// Where the next byte goes; `None` while the file cannot be written.
@@ -252,6 +262,7 @@ mod tests {
         assert_eq!(read("stdout"), "four-----\n");
         assert_eq!(read("stdout.1"), "three----\n");
         assert_eq!(read("stdout.2"), "two------\n");
+        assert_eq!(log.begun(), 3);
         assert_eq!(fs::read_dir(root.path()).unwrap().count(), 3);
     }
 

@@ -46,8 +46,8 @@ pub struct Gap {
 /// Writes the output of one container.
 #[derive(Debug)]
 pub struct LogCapture {
-    stdout: Stream,
-    stderr: Stream,
+    stdout: LogFile,
+    stderr: LogFile,
     reader: Reader,
     unrecorded: u64,
     rotated: bool,
@@ -57,22 +57,12 @@ pub struct LogCapture {
     terminal: Option<Terminal>,
 }
 
-#[derive(Debug)]
-struct Stream {
-    file: LogFile,
-    /// Where the file was after the last whole message.
-    mark: Option<Mark>,
-}
-
-impl Stream {
-    fn rewind(&mut self, position: &StreamPosition) -> io::Result<()> {
-        if let Some(mark) = position.mark() {
-            // Without its file there is nothing to take back: its owner has deleted it.
-            self.file.rewind(mark)?;
-        }
-        self.mark = self.file.mark();
-        Ok(())
+/// Without its file there is nothing to take back: its owner has deleted it.
+fn rewind(file: &mut LogFile, position: &StreamPosition) -> io::Result<()> {
+    if let Some((inode, bytes)) = position.file {
+        file.rewind(Mark { inode, bytes })?;
     }
+    Ok(())
 }
 
 impl LogCapture {
@@ -86,11 +76,10 @@ impl LogCapture {
         rotation: Rotation,
         position: &LogPosition,
     ) -> io::Result<Self> {
-        let stream = |name, position: &StreamPosition| -> io::Result<Stream> {
-            let file = LogFile::open(sandbox.try_clone()?, name, owner, rotation)?;
-            let mut stream = Stream { file, mark: None };
-            stream.rewind(position)?;
-            Ok(stream)
+        let stream = |name, position: &StreamPosition| -> io::Result<LogFile> {
+            let mut file = LogFile::open(sandbox.try_clone()?, name, owner, rotation)?;
+            rewind(&mut file, position)?;
+            Ok(file)
         };
         Ok(Self {
             stdout: stream("stdout", &position.stdout)?,
@@ -126,8 +115,8 @@ impl LogCapture {
     /// What cutting back the files says.
     pub fn reopened(&mut self) -> io::Result<()> {
         if let Some(position) = self.before_message.take() {
-            self.stdout.rewind(&position.stdout)?;
-            self.stderr.rewind(&position.stderr)?;
+            rewind(&mut self.stdout, &position.stdout)?;
+            rewind(&mut self.stderr, &position.stderr)?;
             self.reader = Reader::new(&position);
         }
         if let Some(terminal) = &mut self.terminal {
@@ -173,16 +162,15 @@ impl LogCapture {
             Admit::Write => None,
             Admit::WriteAfterGap(gap) => Some(gap),
         };
-        let stream = match frame.source {
+        let file = match frame.source {
             LogSource::Stdout => &mut self.stdout,
             LogSource::Stderr => &mut self.stderr,
         };
-        let before = stream.mark.map(|mark| mark.inode);
-        stream.file.append(&data);
+        let begun = file.begun();
+        file.append(&data);
+        self.rotated |= file.begun() != begun;
         let length = u64::try_from(data.len()).unwrap_or(u64::MAX);
         self.unrecorded = self.unrecorded.saturating_add(length);
-        stream.mark = stream.file.mark();
-        self.rotated |= stream.mark.map(|mark| mark.inode) != before;
         gap
     }
 
@@ -208,8 +196,8 @@ impl LogCapture {
     fn here(&self) -> LogPosition {
         let [stdout, stderr] = self.reader.streams();
         LogPosition {
-            stdout: StreamPosition::of(stdout, self.stdout.mark),
-            stderr: StreamPosition::of(stderr, self.stderr.mark),
+            stdout: StreamPosition::of(stdout, self.stdout.mark()),
+            stderr: StreamPosition::of(stderr, self.stderr.mark()),
         }
     }
 }

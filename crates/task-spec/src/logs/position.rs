@@ -36,10 +36,6 @@ impl StreamPosition {
         }
     }
 
-    pub(super) fn mark(&self) -> Option<Mark> {
-        self.file.map(|(inode, bytes)| Mark { inode, bytes })
-    }
-
     fn read(&self) -> Read {
         Read {
             last: self.last_nanos.map(EngineTime::from_nanos),
