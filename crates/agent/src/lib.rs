@@ -23,6 +23,7 @@
 
 mod agent;
 mod cgroup;
+mod check;
 mod containers;
 mod error;
 pub mod http;
@@ -34,7 +35,8 @@ pub mod service;
 pub mod shim;
 
 pub use agent::Agent;
-pub use containers::Containers;
+pub use check::{Part, WouldRefuse, check_launch};
+pub use containers::{Containers, SET_ASIDE};
 pub use error::AgentError;
 pub use memory::give_back_memory;
 pub use options::{AgentOptions, LogOptions, SandboxGc, ShimCommand, TcpOptions, TlsFiles};

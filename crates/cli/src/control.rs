@@ -77,16 +77,20 @@ async fn connect(socket: &Path) -> Result<Control> {
 fn no_daemon(socket: &Path, error: &std::io::Error) -> anyhow::Error {
     let at = socket.display();
     match error.kind() {
-        ErrorKind::NotFound | ErrorKind::ConnectionRefused => {
-            Fault::new(Exit::NoDaemon, format!("no daemon answers at {at}"))
-                .hint("start one with `longshore daemon`, or name its directory with --runtime-dir")
-                .into()
-        }
+        ErrorKind::NotFound | ErrorKind::ConnectionRefused => Fault::new(
+            Exit::NoDaemon,
+            format!("no daemon answers at {at}"),
+        )
+        .hint(
+            "start one with `longshore daemon`, or name its configuration with -c FILE or its \
+                     directory with --runtime-dir",
+        )
+        .into(),
         ErrorKind::PermissionDenied => Fault::new(
             Exit::Failure,
             format!("the daemon at {at} serves root and its own user only"),
         )
-        .hint("run this as that user, or name another daemon with --runtime-dir")
+        .hint("run this as that user, or name another daemon with -c FILE or --runtime-dir")
         .into(),
         _ => Fault::new(Exit::Failure, format!("cannot connect to {at}: {error}")).into(),
     }

@@ -5,7 +5,7 @@ use std::fmt;
 use std::io::{ErrorKind, Write as _};
 use std::process::ExitCode;
 
-use longshore_supervisor::ConfigError;
+use longshore_supervisor::{ConfigError, ConfigErrors};
 
 /// The exit codes of every verb.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,6 +33,8 @@ pub(crate) struct Fault {
     exit: Exit,
     message: String,
     hint: Option<String>,
+    /// Further failures of the same kind, a line each.
+    others: Vec<String>,
 }
 
 impl Fault {
@@ -41,6 +43,17 @@ impl Fault {
             exit,
             message: message.into(),
             hint: None,
+            others: Vec::new(),
+        }
+    }
+
+    /// Several at once; there is at least one.
+    pub(crate) fn all(exit: Exit, messages: Vec<String>) -> Self {
+        let mut messages = messages.into_iter();
+        let first = messages.next().unwrap_or_default();
+        Self {
+            others: messages.collect(),
+            ..Self::new(exit, first)
         }
     }
 
@@ -59,7 +72,7 @@ impl fmt::Display for Fault {
 
 impl Error for Fault {}
 
-/// Prints `error` with its hint as one line, and says how to end.
+/// Prints `error` with its hint as one line (a line each where there are several), and says how to end.
 pub(crate) fn report(error: &anyhow::Error) -> Exit {
     // Our own output's error comes bare; one of a connection has a context.
     let first = error
@@ -79,9 +92,13 @@ pub(crate) fn report(error: &anyhow::Error) -> Exit {
                 line.push_str("; hint: ");
                 line.push_str(hint);
             }
+            for other in &fault.others {
+                line.push_str("\nerror: ");
+                line.push_str(&other.replace('\n', "; "));
+            }
             break;
         }
-        if cause.is::<ConfigError>() {
+        if cause.is::<ConfigErrors>() || cause.is::<ConfigError>() {
             exit = Exit::Config;
             break;
         }

@@ -135,6 +135,10 @@ pub(crate) fn status_json(status: &v1::Status) -> Value {
         },
         "plugins": status.plugins.iter().map(plugin_json).collect::<Vec<_>>(),
         "strays": status.strays,
+        "foreign": status.foreign.iter().map(|foreign| json!({
+            "path": foreign.path,
+            "reason": foreign.reason,
+        })).collect::<Vec<_>>(),
         "quarantined": status.quarantined.iter().map(|record| json!({
             "path": record.path,
             "reason": record.reason,

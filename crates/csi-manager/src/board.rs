@@ -12,7 +12,7 @@ use longshore_paths::{ContainerId, Service};
 use tokio::sync::{Notify, watch};
 
 use crate::plan::Plan;
-use crate::record::{HistoryRecord, RecordedTransition};
+use crate::record::{HistoryRecord, RecordedTotal, RecordedTransition, TotalsRecord};
 use crate::status::{
     ContainerState, EndpointState, ManagerStatus, Metrics, PluginState, PluginStatus,
     ReadyEndpoint, Transition,
@@ -22,6 +22,7 @@ mod entry;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use entry::Total;
 use entry::{Inner, UnitState, trim};
 
 /// The longest reason that is kept, in bytes.
@@ -112,6 +113,8 @@ impl PluginBoard {
                 configuration: plan.configuration,
                 name: None,
                 loaded: false,
+                totals: BTreeMap::new(),
+                counted: false,
             }),
         };
         this.change(|inner| inner.set_services(&plan.services));
@@ -151,14 +154,15 @@ impl PluginBoard {
                 .filter_map(|unit| {
                     let id = unit.id?;
                     let before = old.iter().find(|container| container.id == id);
+                    let total = inner.totals.get(id.value());
                     Some(ContainerState {
                         services: unit.services,
                         state: PluginState::Idle,
                         reason: String::new(),
                         pid: before.and_then(|container| container.pid),
                         socket: unit.socket,
-                        last_exit: before.and_then(|container| container.last_exit.clone()),
-                        runs: 0,
+                        last_exit: total.and_then(|total| total.last_exit.clone()),
+                        runs: total.map_or(0, |total| total.runs),
                         id,
                     })
                 })
@@ -180,6 +184,7 @@ impl PluginBoard {
                 return;
             };
             state.unhealthy = None;
+            state.waiting = None;
             state.ready = Some(ready.clone());
             inner.publish(services, Some(ready), "");
         });
@@ -217,6 +222,18 @@ impl PluginBoard {
                 state.ready = None;
                 state.unhealthy = None;
             }
+            inner.publish(services, None, &reason);
+        });
+    }
+
+    /// It is up, does not answer yet, and this is what is missing.
+    pub(crate) fn waiting(&self, unit: usize, services: &[Service], reason: &str) {
+        let reason = clip(reason);
+        self.change(|inner| {
+            let Some(state) = inner.units.get_mut(unit) else {
+                return;
+            };
+            state.waiting = Some(reason.clone());
             inner.publish(services, None, &reason);
         });
     }
@@ -342,6 +359,22 @@ impl PluginBoard {
         });
     }
 
+    /// What was counted in earlier lives; what was counted in this one stays on top.
+    pub(crate) fn load_totals(&self, record: TotalsRecord) {
+        self.change(|inner| inner.load_totals(record));
+    }
+
+    pub(crate) fn totals(&self) -> TotalsRecord {
+        TotalsRecord {
+            containers: lock(&self.inner)
+                .totals
+                .clone()
+                .into_iter()
+                .map(RecordedTotal::new)
+                .collect(),
+        }
+    }
+
     pub(crate) fn history(&self) -> HistoryRecord {
         let inner = lock(&self.inner);
         HistoryRecord {
@@ -370,11 +403,12 @@ impl PluginBoard {
     }
 
     fn change(&self, change: impl FnOnce(&mut Inner)) {
-        let (status, moved) = {
+        let (status, moved, counted) = {
             let mut inner = lock(&self.inner);
             change(&mut inner);
             let moved = inner.settle();
-            (Arc::clone(&inner.status), moved)
+            let counted = std::mem::take(&mut inner.counted);
+            (Arc::clone(&inner.status), moved, counted)
         };
         if let Some((from, to)) = moved {
             tracing::info!(
@@ -385,6 +419,8 @@ impl PluginBoard {
                 generation = status.generation,
                 "plugin"
             );
+        }
+        if moved.is_some() || counted {
             self.save();
         }
         self.board.update(|board| {

@@ -40,11 +40,13 @@ mod probing;
 mod record;
 mod recover;
 mod recovery;
+mod requests;
 mod retire;
 mod shared;
 mod socket_dir;
 mod startup;
 mod status;
+mod strays;
 mod table;
 mod turns;
 mod unit;
@@ -56,7 +58,8 @@ pub use error::ManagerError;
 pub use host::{HostView, ProcHost};
 pub use manager::CsiManager;
 pub use options::{LogReader, ManagerOptions};
+pub use requests::launch_requests;
 pub use status::{
-    ContainerState, EndpointState, LastExit, ManagerStatus, Metrics, PluginState, PluginStatus,
-    ReadyEndpoint, Stray, Transition, Waiting,
+    ContainerState, EndpointState, Foreign, LastExit, ManagerStatus, Metrics, PluginState,
+    PluginStatus, ReadyEndpoint, Stray, Transition, Waiting,
 };

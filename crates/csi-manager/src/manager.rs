@@ -28,6 +28,7 @@ use crate::recovery::Findings;
 use crate::shared::Shared;
 use crate::startup::{keep_saving, recover, save};
 use crate::status::{EndpointState, ManagerStatus, ReadyEndpoint};
+use crate::strays::serve_strays;
 use crate::table::{Handle, Plugins};
 use crate::wants::Wants;
 
@@ -107,6 +108,8 @@ impl CsiManager {
         let plugins = Arc::clone(&manager.inner.plugins);
         manager.run(async move { pids.serve_pids().await });
         manager.run(async move { mounts.serve_mounts().await });
+        let strays = (Arc::clone(shared), Arc::clone(&plugins));
+        manager.run(Box::pin(serve_strays(strays.0, strays.1)));
         manager.run(async move { keep_saving(&saves, &plugins).await });
         Ok(manager)
     }

@@ -68,7 +68,7 @@ pub(crate) struct Draft {
     /// Everything it offers, sorted: a mere reorder is no change.
     pub(crate) services: Vec<Service>,
     /// Which entry of `CSIPluginInfo.containers` it is.
-    entry: usize,
+    pub(crate) entry: usize,
     pub(crate) short: String,
 }
 

@@ -14,6 +14,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use longshore_checkpoint::{CheckpointError, Recovered};
 use longshore_container_daemon::Phase;
 use longshore_paths::{ContainerId, Service};
 use tokio::sync::{mpsc, oneshot};
@@ -22,10 +23,10 @@ use tokio::task::JoinSet;
 use crate::board::{PluginBoard, UnitIdentity};
 use crate::error::ManagerError;
 use crate::plan::{Kind, Plan, Planned};
-use crate::record::HistoryRecord;
+use crate::record::{HistoryRecord, TotalsRecord};
 use crate::recovery::Findings;
 use crate::retire::Retired;
-use crate::shared::{Shared, blocking};
+use crate::shared::{Shared, blocking, line};
 use crate::status::PluginState;
 use crate::unit::Unit;
 use crate::unmanaged;
@@ -192,6 +193,7 @@ impl PluginTask {
 
     async fn stop(&mut self, force: bool) -> Result<(), ManagerError> {
         self.spare_fuse(force).await?;
+        self.load_history().await;
         self.stopped = true;
         if let Kind::Unmanaged(_) = self.plan.kind {
             self.watchers.shutdown().await;
@@ -209,6 +211,7 @@ impl PluginTask {
 
     async fn restart(&mut self, reset: bool, force: bool) -> Result<(), ManagerError> {
         self.spare_fuse(force).await?;
+        self.load_history().await;
         if reset {
             self.board.forget();
         }
@@ -328,15 +331,48 @@ impl PluginTask {
         if !self.board.begin_load() {
             return;
         }
-        let path = history_path(&self.shared, self.plan.name());
-        let shared = Arc::clone(&self.shared);
-        let read = blocking(move || shared.writer.recover::<HistoryRecord>(path)).await;
-        match read {
-            Ok(Ok(longshore_checkpoint::Recovered::Record(record))) => self.board.load(&record),
-            Ok(Ok(_)) => {}
-            Ok(Err(error)) => tracing::warn!(%error, "no history"),
+        let (name, shared) = (self.plan.name().to_owned(), Arc::clone(&self.shared));
+        let read = blocking(move || {
+            let recover = |path: PathBuf| shared.writer.recover::<HistoryRecord>(path);
+            let history = recover(history_path(&shared, &name));
+            let totals = shared
+                .writer
+                .recover::<TotalsRecord>(totals_path(&shared, &name));
+            (history, totals)
+        });
+        match read.await {
+            Ok((history, totals)) => {
+                if let Some(record) = self.recovered("history", history) {
+                    self.board.load(&record);
+                }
+                if let Some(record) = self.recovered("totals", totals) {
+                    self.board.load_totals(record);
+                }
+            }
             Err(failure) => tracing::warn!(failure.message, "no history"),
         }
+    }
+
+    /// The record, where there is a good one; a damaged one is named in the log and in the status.
+    fn recovered<R>(&self, what: &str, read: Result<Recovered<R>, CheckpointError>) -> Option<R> {
+        let plugin = self.plan.name();
+        match read {
+            Ok(Recovered::Record(record)) => return Some(record),
+            Ok(Recovered::Nothing) => {}
+            Ok(Recovered::Quarantined { damage, moved_to }) => {
+                let aside = match &moved_to {
+                    Ok(path) => path.display().to_string(),
+                    Err(error) => line(error),
+                };
+                tracing::warn!(plugin, what, aside, %damage, "record set aside");
+                self.shared.board.update(|status| status.set_aside += 1);
+            }
+            Ok(Recovered::Newer { damage }) => {
+                tracing::warn!(plugin, what, %damage, "record left for the release that wrote it");
+            }
+            Err(error) => tracing::warn!(plugin, what, error = line(&error), "record not read"),
+        }
+        None
     }
 }
 
@@ -372,15 +408,25 @@ pub(crate) async fn agent_id(shared: &Shared, plan: &Plan) -> Option<Arc<str>> {
     }
 }
 
-/// Where a plugin's history is; the name is the operator's and may be anything.
+/// Where a plugin's history is.
 pub(crate) fn history_path(shared: &Shared, name: &str) -> PathBuf {
+    record_path(shared, name, "history")
+}
+
+/// Where it is written what was counted of a plugin.
+pub(crate) fn totals_path(shared: &Shared, name: &str) -> PathBuf {
+    record_path(shared, name, "totals")
+}
+
+/// The name is the operator's and may be anything.
+fn record_path(shared: &Shared, name: &str, kind: &str) -> PathBuf {
     let short = crate::launch::LaunchHash::of(name.as_bytes()).to_string();
     let safe: String = name
         .chars()
         .filter(|c| c.is_ascii_alphanumeric() || *c == '-')
         .take(40)
         .collect();
-    let file = format!("{safe}-{}.history", short.get(..8).unwrap_or_default());
+    let file = format!("{safe}-{}.{kind}", short.get(..8).unwrap_or_default());
     shared.places.state.history_dir().join(file)
 }
 

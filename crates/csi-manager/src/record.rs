@@ -3,6 +3,7 @@
 //! | record | where | class |
 //! |---|---|---|
 //! | [`ContainerRecord`] | `<state>/csi/<type>/<name>/containers/<id>/container.info` | power-durable: it is ownership, written before the container exists |
+//! | [`TotalsRecord`] | `<state>/history/<type>-<name>.totals` | process-durable, likewise |
 //! | [`HistoryRecord`] | `<state>/history/<type>-<name>.history` | process-durable: it only explains the past, and is written a moment after a transition |
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -10,8 +11,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use longshore_checkpoint::{CodecError, Record, bincode_decode, bincode_encode};
 use serde::{Deserialize, Serialize};
 
+use crate::board::Total;
 use crate::launch::LaunchHash;
-use crate::status::{PluginState, Transition};
+use crate::status::{LastExit, PluginState, Transition};
 
 /// The most transitions that are kept of a plugin.
 pub(crate) const HISTORY_MAX: usize = 20;
@@ -119,11 +121,82 @@ impl Record for HistoryRecord {
     }
 }
 
+/// What was counted of a plugin's containers in all lives of the supervisor.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct TotalsRecord {
+    pub(crate) containers: Vec<RecordedTotal>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct RecordedTotal {
+    container_id: String,
+    runs: u64,
+    last_exit: Option<RecordedExit>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct RecordedExit {
+    /// Milliseconds since 1970.
+    at_ms: u64,
+    status: Option<i32>,
+    text: String,
+}
+
+impl Record for TotalsRecord {
+    const KIND: &'static str = "csi-totals";
+    const VERSION: u16 = 1;
+
+    fn encode(&self) -> Result<Vec<u8>, CodecError> {
+        bincode_encode(self)
+    }
+
+    fn decode(_: u16, body: &[u8]) -> Result<Self, CodecError> {
+        bincode_decode(body)
+    }
+}
+
+impl RecordedTotal {
+    pub(crate) fn new((container_id, total): (String, Total)) -> Self {
+        let exit = |exit: LastExit| RecordedExit {
+            at_ms: millis(exit.at),
+            status: exit.status,
+            text: exit.text,
+        };
+        Self {
+            container_id,
+            runs: total.runs,
+            last_exit: total.last_exit.map(exit),
+        }
+    }
+
+    pub(crate) fn into_total(self) -> (String, Total) {
+        let exit = |exit: RecordedExit| LastExit {
+            at: moment(exit.at_ms),
+            status: exit.status,
+            text: exit.text,
+        };
+        let total = Total {
+            runs: self.runs,
+            last_exit: self.last_exit.map(exit),
+        };
+        (self.container_id, total)
+    }
+}
+
+fn millis(at: SystemTime) -> u64 {
+    let at = at.duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(at.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn moment(ms: u64) -> SystemTime {
+    let at = UNIX_EPOCH.checked_add(Duration::from_millis(ms));
+    at.unwrap_or(UNIX_EPOCH)
+}
+
 impl RecordedTransition {
     pub(crate) fn new(transition: &Transition) -> Self {
-        let at = transition.at.duration_since(UNIX_EPOCH).unwrap_or_default();
         Self {
-            at_ms: u64::try_from(at.as_millis()).unwrap_or(u64::MAX),
+            at_ms: millis(transition.at),
             from: transition.from.number(),
             to: transition.to.number(),
             reason: transition.reason.clone(),
@@ -133,9 +206,8 @@ impl RecordedTransition {
     }
 
     pub(crate) fn to_transition(&self) -> Transition {
-        let at = UNIX_EPOCH.checked_add(Duration::from_millis(self.at_ms));
         Transition {
-            at: at.unwrap_or(SystemTime::UNIX_EPOCH),
+            at: moment(self.at_ms),
             from: PluginState::from_number(self.from),
             to: PluginState::from_number(self.to),
             reason: self.reason.clone(),

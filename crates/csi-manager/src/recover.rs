@@ -6,11 +6,12 @@
 //!
 //! | row | the agent lists it | record | wanted today | becomes |
 //! |---|---|---|---|---|
-//! | 6 | running | damaged | any | stopped (damaged record set aside) |
+//! | 6 | running | damaged | yes, hash in its environment equal | adopted (damaged record set aside) |
+//! | 6 | running | damaged | any other | stopped (damaged record set aside) |
 //! | 7 | running | hash equal | yes | kept, untouched |
-//! | 8 | running | empty | any | stopped |
+//! | 8, 10 | running | empty or missing | yes, hash in its environment equal | adopted |
+//! | 8, 10 | running | empty or missing | any other | stopped |
 //! | 9 | running | hash differs | yes | stopped |
-//! | 10 | running | missing | any | stopped |
 //! | 11 | running | any | no | stopped |
 //! | 12 | without a pid (ending or starting) | any | any | awaited, with a bound, then stopped |
 //! | 13 | no | any | any | its files are removed |
@@ -66,7 +67,7 @@ pub(crate) struct Facts {
 pub(crate) enum Verdict {
     /// Row 7: left as it is, supervised when somebody asks.
     Keep,
-    /// Row 14: recorded, then as if kept.
+    /// Rows 6, 8, 10 and 14: recorded anew, then as if kept.
     Adopt,
     /// Stopped with grace, cleaned; launched anew when wanted.
     Stop(&'static str),
@@ -89,10 +90,13 @@ pub(crate) fn decide(facts: &Facts) -> Verdict {
         }
         (Listed::No, _, _) => return Verdict::CleanFiles,
         (Listed::WithoutPid, _, _) => return Verdict::AwaitEnd,
-        (Listed::Running, Held::NoDirectory, Some(wanted)) => {
-            if facts.environment == Some(wanted) {
-                return Verdict::Adopt;
-            }
+        // The record is lost, and the process itself tells that it was launched as today.
+        (
+            Listed::Running,
+            Held::NoDirectory | Held::Damaged | Held::Empty | Held::Missing,
+            Some(wanted),
+        ) if facts.environment == Some(wanted) => return Verdict::Adopt,
+        (Listed::Running, Held::NoDirectory, Some(_)) => {
             "it has no record, and nothing tells that it was launched as today"
         }
         (Listed::Running, Held::Hash(held), Some(wanted)) => {

@@ -25,7 +25,8 @@ use crate::record::ContainerRecord;
 use crate::recover::{Facts, Held, Listed, Verdict, decide};
 use crate::retire::Retired;
 use crate::shared::{Shared, blocking, in_parts, line, pid_of};
-use crate::status::{Stray, Waiting};
+use crate::status::{Foreign, Stray, Waiting};
+use crate::strays::stray;
 
 /// How long until a plugin whose directory cannot be listed is looked at again.
 pub(crate) const RETRY: Duration = Duration::from_secs(5);
@@ -80,7 +81,7 @@ pub(crate) struct PluginOnDisk {
 #[derive(Debug, Default)]
 pub(crate) struct Disk {
     pub(crate) plugins: Vec<PluginOnDisk>,
-    pub(crate) strays: Vec<Stray>,
+    pub(crate) foreign: Vec<Foreign>,
 }
 
 /// The agent's side, by id.
@@ -131,8 +132,8 @@ pub(crate) fn read_disk(shared: &Shared) -> Disk {
     let types = match entries(csi.path()) {
         Ok(types) => types,
         Err(error) => {
-            disk.strays
-                .push(stray(csi.path(), format!("cannot be listed: {error}")));
+            disk.foreign
+                .push(foreign(csi.path(), format!("cannot be listed: {error}")));
             return disk;
         }
     };
@@ -140,15 +141,15 @@ pub(crate) fn read_disk(shared: &Shared) -> Disk {
         let names = match entries(&type_dir) {
             Ok(names) => names,
             Err(error) => {
-                disk.strays
-                    .push(stray(&type_dir, format!("cannot be listed: {error}")));
+                disk.foreign
+                    .push(foreign(&type_dir, format!("cannot be listed: {error}")));
                 continue;
             }
         };
         let mut plugins = Vec::with_capacity(names.len());
         for name_dir in names {
             let (Some(ty), Some(name)) = (text(&type_dir), text(&name_dir)) else {
-                disk.strays.push(stray(
+                disk.foreign.push(foreign(
                     &name_dir,
                     "is not the directory of a plugin".to_owned(),
                 ));
@@ -157,17 +158,17 @@ pub(crate) fn read_disk(shared: &Shared) -> Disk {
             match (PluginType::new(ty), PluginName::new(name)) {
                 (Ok(ty), Ok(name)) => plugins.push((ty, name)),
                 (Err(error), _) | (_, Err(error)) => {
-                    disk.strays.push(stray(&name_dir, line(&error)));
+                    disk.foreign.push(foreign(&name_dir, line(&error)));
                 }
             }
         }
         let read = in_parts(plugins, |(ty, name)| {
-            let mut strays = Vec::new();
-            (read_plugin(shared, &ty, &name, &mut strays), strays)
+            let mut foreign = Vec::new();
+            (read_plugin(shared, &ty, &name, &mut foreign), foreign)
         });
-        for (plugin, strays) in read {
+        for (plugin, foreign) in read {
             disk.plugins.push(plugin);
-            disk.strays.extend(strays);
+            disk.foreign.extend(foreign);
         }
     }
     disk
@@ -178,7 +179,7 @@ pub(crate) fn read_plugin(
     shared: &Shared,
     ty: &PluginType,
     name: &PluginName,
-    strays: &mut Vec<Stray>,
+    foreign_paths: &mut Vec<Foreign>,
 ) -> PluginOnDisk {
     let csi = shared.places.state.csi();
     let dir = csi.containers_dir(ty, name);
@@ -188,10 +189,10 @@ pub(crate) fn read_plugin(
             for path in paths {
                 match text(&path).map(str::parse) {
                     Some(Ok(id)) => found.push(read_container(shared, ty, name, id)),
-                    _ => strays.extend(
+                    _ => foreign_paths.extend(
                         csi.parse_container(&path)
                             .err()
-                            .map(|error| stray(&path, line(&error))),
+                            .map(|error| foreign(&path, line(&error))),
                     ),
                 }
             }
@@ -223,12 +224,12 @@ fn read_container(shared: &Shared, ty: &PluginType, name: &PluginName, id: Conta
                 let grace = Duration::from_millis(record.grace_ms);
                 (Held::Hash(record.hash), Some((record.uid, grace)))
             } else {
-                set_aside(&path, "a record of another container");
+                set_aside(shared, &path, "a record of another container");
                 (Held::Damaged, None)
             }
         }
         Ok(Loaded::Damaged(damage)) => {
-            set_aside(&path, &line(&damage));
+            set_aside(shared, &path, &line(&damage));
             (Held::Damaged, None)
         }
         Err(error) => {
@@ -254,7 +255,8 @@ fn read_again(
 }
 
 /// Never deleted, and out of the way of the next record.
-fn set_aside(path: &Path, why: &str) {
+fn set_aside(shared: &Shared, path: &Path, why: &str) {
+    shared.board.update(|status| status.set_aside += 1);
     match quarantine(path) {
         Ok(aside) => {
             tracing::warn!(path = %path.display(), aside = %aside.display(), why, "record set aside");
@@ -265,7 +267,7 @@ fn set_aside(path: &Path, why: &str) {
     }
 }
 
-/// Brings both sides together for one plugin. Blocks (row 14 reads `/proc`).
+/// Brings both sides together for one plugin. Blocks (a lost record makes it read `/proc`).
 pub(crate) fn judge(
     shared: &Shared,
     plugin: &PluginOnDisk,
@@ -283,6 +285,13 @@ pub(crate) fn judge(
         Some(Some(_)) => Listed::Running,
     };
     let wanted = |id: &ContainerId| planned.iter().find(|planned| planned.id == *id);
+    // Read where a record does not tell.
+    let environment = |planned: Option<&Planned>| {
+        let planned = planned?;
+        let pid = running.get(planned.id.value()).copied().flatten()?;
+        let told = launch_hash(shared.host.as_ref(), pid)?;
+        (told == planned.hash.to_string()).then_some(planned.hash)
+    };
     let finding = |id: &ContainerId, facts: Facts, on_disk: Option<&OnDisk>| {
         let verdict = decide(&facts);
         let stays = matches!(verdict, Verdict::Keep | Verdict::Adopt | Verdict::Stray(_));
@@ -307,11 +316,15 @@ pub(crate) fn judge(
     };
     let mut found = Vec::with_capacity(containers.len());
     for on_disk in containers {
+        let wanted = wanted(&on_disk.id);
         let facts = Facts {
             listed: listed(&on_disk.id),
             held: on_disk.held,
-            wanted: wanted(&on_disk.id).map(|planned| planned.hash),
-            environment: None,
+            wanted: wanted.map(|planned| planned.hash),
+            environment: match on_disk.held {
+                Held::Hash(_) => None,
+                _ => environment(wanted),
+            },
             mounted,
         };
         found.push(finding(&on_disk.id, facts, Some(on_disk)));
@@ -321,16 +334,11 @@ pub(crate) fn judge(
         if known || listed(&planned.id) == Listed::No {
             continue;
         }
-        let pid = running.get(planned.id.value()).copied().flatten();
-        let told = pid.and_then(|pid| launch_hash(shared.host.as_ref(), pid));
-        let environment = told
-            .filter(|told| *told == planned.hash.to_string())
-            .map(|_| planned.hash);
         let facts = Facts {
             listed: listed(&planned.id),
             held: Held::NoDirectory,
             wanted: Some(planned.hash),
-            environment,
+            environment: environment(Some(planned)),
             mounted,
         };
         found.push(finding(&planned.id, facts, None));
@@ -348,8 +356,8 @@ pub(crate) async fn look(shared: &Arc<Shared>, plan: &Arc<Plan>) -> Findings {
     let mounts = shared.mount_points().await;
     let (this, plan) = (Arc::clone(shared), Arc::clone(plan));
     let judged = blocking(move || {
-        let mut strays = Vec::new();
-        let plugin = read_plugin(&this, &plan.ty, &plan.plugin_name, &mut strays);
+        let mut foreign = Vec::new();
+        let plugin = read_plugin(&this, &plan.ty, &plan.plugin_name, &mut foreign);
         let mounted = is_mounted(&this, &plan, mounts.as_ref());
         judge(&this, &plugin, planned, &running, mounted)
     });
@@ -373,11 +381,7 @@ pub(crate) fn is_mounted(
 /// The ids that look like ours and belong to no plugin (row 14).
 pub(crate) fn unclaimed(running: &Running, known: impl Fn(&str) -> bool) -> Vec<Stray> {
     let unknown = running.keys().filter(|id| !known(id));
-    let one = |id: &String| Stray {
-        what: format!("container {id}"),
-        reason: "no plugin of the configuration has this id; left alone".to_owned(),
-    };
-    unknown.map(one).collect()
+    unknown.map(|id| stray(id)).collect()
 }
 
 /// Plugins on disk that no configuration has: each becomes a plan from its records, to be removed.
@@ -388,16 +392,16 @@ pub(crate) fn left_over(
     running: &Running,
     mounts: Result<&Arc<Mounts>, &Failure>,
     strays: &mut Vec<Stray>,
+    foreign_paths: &mut Vec<Foreign>,
 ) -> Vec<(Arc<Plan>, Findings)> {
     let mut plans = Vec::new();
     for plugin in left {
+        let csi = shared.places.state.csi();
+        let dir = csi.containers_dir(&plugin.ty, &plugin.name);
         let containers = match &plugin.containers {
             Ok(containers) => containers,
             Err(reason) => {
-                strays.push(Stray {
-                    what: plugin.ty.to_string(),
-                    reason: reason.clone(),
-                });
+                foreign_paths.push(foreign(&dir, reason.clone()));
                 continue;
             }
         };
@@ -409,13 +413,7 @@ pub(crate) fn left_over(
             let runs = containers
                 .iter()
                 .filter(|on_disk| running.contains_key(on_disk.id.value()));
-            strays.extend(
-                runs.map(|on_disk| Stray {
-                    what: format!("container {}", on_disk.id),
-                    reason: "its record cannot be read and no plugin of the configuration has it"
-                        .to_owned(),
-                }),
-            );
+            strays.extend(runs.map(|on_disk| stray(on_disk.id.value())));
             continue;
         }
         match Plan::of_records(&records, &shared.places) {
@@ -431,10 +429,7 @@ pub(crate) fn left_over(
                 let findings = judge(shared, &plugin, old, running, mounted);
                 plans.push((plan, findings));
             }
-            Err(error) => strays.push(Stray {
-                what: plugin.ty.to_string(),
-                reason: line(&error),
-            }),
+            Err(error) => foreign_paths.push(foreign(&dir, line(&error))),
         }
     }
     plans
@@ -480,9 +475,9 @@ fn text(path: &Path) -> Option<&str> {
     path.file_name()?.to_str()
 }
 
-fn stray(path: &Path, reason: String) -> Stray {
-    Stray {
-        what: path.display().to_string(),
+fn foreign(path: &Path, reason: String) -> Foreign {
+    Foreign {
+        path: path.to_owned(),
         reason,
     }
 }

@@ -10,10 +10,10 @@ use tokio::time::sleep;
 
 use crate::manager::{CsiManager, Inner};
 use crate::plan::Plan;
-use crate::plugin::{Command, agent_id, history_path};
+use crate::plugin::{Command, agent_id, history_path, totals_path};
 use crate::recovery::{self, Findings};
 use crate::shared::{Shared, blocking, in_parts};
-use crate::status::Stray;
+use crate::status::{Foreign, Stray};
 use crate::table::Plugins;
 
 /// How long transitions are gathered before they are written.
@@ -64,7 +64,7 @@ pub(crate) async fn recover(
             (key, (plan, planned))
         });
         let mut all_planned: BTreeMap<_, _> = all_planned.into_iter().collect();
-        let mut strays = disk.strays;
+        let (mut strays, mut foreign) = (Vec::new(), disk.foreign);
         let mut found: Vec<(Arc<Plan>, Findings)> = Vec::new();
         let mut left = Vec::new();
         let mut known: Vec<String> = Vec::new();
@@ -91,10 +91,11 @@ pub(crate) async fn recover(
         }
         let known: BTreeSet<String> = known.into_iter().collect();
         strays.extend(recovery::unclaimed(&running, |id| known.contains(id)));
-        let left = recovery::left_over(&this, left, &running, mounts.as_ref(), &mut strays);
-        (found, left, strays)
+        let mounts = mounts.as_ref();
+        let left = recovery::left_over(&this, left, &running, mounts, &mut strays, &mut foreign);
+        (found, left, strays, foreign)
     });
-    let (found, left, strays) = match judged.await {
+    let (found, left, strays, foreign) = match judged.await {
         Ok(judged) => judged,
         Err(failure) => {
             tracing::error!(failure.message, "recovery");
@@ -115,7 +116,7 @@ pub(crate) async fn recover(
         }
     }
     adopt_left_over(&inner, left).await;
-    publish_recovered(&shared, strays);
+    publish_recovered(&shared, strays, foreign);
 }
 
 /// Plugins that left the configuration while we were away: a task each, and its removal at once.
@@ -145,13 +146,17 @@ async fn adopt_left_over(inner: &Weak<Inner>, left: Vec<(Arc<Plan>, Findings)>) 
     }
 }
 
-fn publish_recovered(shared: &Shared, strays: Vec<Stray>) {
+fn publish_recovered(shared: &Shared, strays: Vec<Stray>, foreign: Vec<Foreign>) {
     for stray in &strays {
-        tracing::warn!(what = stray.what, reason = stray.reason, "left alone");
+        tracing::warn!(container = stray.id, reason = stray.reason, "left alone");
+    }
+    for Foreign { path, reason } in &foreign {
+        tracing::warn!(path = %path.display(), reason, "left alone");
     }
     shared.board.update(|status| {
         status.recovered = true;
         status.strays = strays;
+        status.foreign = foreign;
     });
 }
 
@@ -172,7 +177,10 @@ pub(crate) async fn save(shared: &Arc<Shared>, plugins: &Plugins) {
             .iter()
             .filter_map(|name| table.by_name.get_key_value(name));
         handles
-            .map(|(name, handle)| (history_path(shared, name), handle.board.history()))
+            .map(|(name, handle)| {
+                let history = (history_path(shared, name), handle.board.history());
+                (history, (totals_path(shared, name), handle.board.totals()))
+            })
             .collect()
     };
     if records.is_empty() {
@@ -182,7 +190,12 @@ pub(crate) async fn save(shared: &Arc<Shared>, plugins: &Plugins) {
     let written = blocking(move || {
         let batch: Vec<_> = records
             .iter()
-            .map(|(path, record)| (path, record as &dyn AnyRecord))
+            .flat_map(|((path, history), (other, totals))| {
+                [
+                    (path, history as &dyn AnyRecord),
+                    (other, totals as &dyn AnyRecord),
+                ]
+            })
             .collect();
         this.writer.write_batch(&batch, Durability::Process)
     });

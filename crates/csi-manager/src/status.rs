@@ -19,8 +19,13 @@ pub struct ManagerStatus {
     pub waiting: Option<Waiting>,
     /// By the operator's name.
     pub plugins: BTreeMap<String, Arc<PluginStatus>>,
-    /// Containers and paths that look like ours and belong to no plugin: reported, never killed.
+    /// How many damaged records this manager has set aside so far.
+    pub set_aside: u64,
+    /// Containers whose id is one of ours and that nothing explains: reported, never killed. Looked for
+    /// all the time.
     pub strays: Vec<Stray>,
+    /// Paths among the records that are none of ours, as recovery found them: left alone.
+    pub foreign: Vec<Foreign>,
 }
 
 /// Something that has been waited for.
@@ -32,11 +37,20 @@ pub struct Waiting {
     pub since: SystemTime,
 }
 
-/// Something found at recovery that no configuration explains.
+/// A container that nothing explains.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stray {
-    /// A container id, or a path.
-    pub what: String,
+    /// Its id at the agent.
+    pub id: String,
+    /// Why it is left alone.
+    pub reason: String,
+}
+
+/// A path that nothing explains.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Foreign {
+    /// The file or directory.
+    pub path: PathBuf,
     /// Why it is left alone.
     pub reason: String,
 }
@@ -137,7 +151,8 @@ pub struct PluginStatus {
     pub version: Option<ApiVersion>,
     /// What it says about itself, once asked.
     pub details: Option<Arc<PluginDetails>>,
-    /// Times that a container of it was started again.
+    /// Times that a container of it was started again, for whatever reason; kept across restarts of the
+    /// supervisor.
     pub restarts: u64,
     /// The last 20 transitions, oldest first; kept across restarts of the supervisor.
     pub history: Vec<Transition>,
@@ -164,9 +179,9 @@ pub struct ContainerState {
     pub pid: Option<u32>,
     /// Its socket.
     pub socket: PathBuf,
-    /// How it last ended.
+    /// How it last ended; kept across restarts of the supervisor.
     pub last_exit: Option<LastExit>,
-    /// Runs so far.
+    /// Runs so far, those under earlier supervisors included.
     pub runs: u64,
 }
 

@@ -16,7 +16,7 @@ use longshore_container_daemon::{
     ContainerDaemon, DaemonControl, DaemonOptions, DaemonStatus, Failure, Hooks, Phase,
 };
 use longshore_csi_probe::{
-    ApiVersion, Endpoint, Links, ProbeError, ProbeOptions, Probed, SocketId, probe,
+    ApiVersion, Endpoint, Links, ProbeError, ProbeOptions, Probed, SocketId,
 };
 use longshore_mesos_api::v1::ContainerId as MesosId;
 use longshore_mesos_api::v1::agent::call::LaunchContainer;
@@ -29,7 +29,7 @@ use crate::config::{OnUnhealthy, PluginConfig};
 use crate::host::{fuse_holder, listens_on};
 use crate::liveness;
 use crate::plan::{Plan, Planned};
-use crate::probing::Rpc;
+use crate::probing::{Rpc, probe_telling};
 use crate::shared::{Shared, blocking, line};
 use crate::socket_dir::{Owner, SocketDir};
 use crate::status::ReadyEndpoint;
@@ -254,7 +254,11 @@ impl UnitCore {
         options.expect = self.board.fixed().0;
         options.links = Links::Refuse;
         let rpc = Rpc::begin(&self.board);
-        let probed = probe(&endpoint, &options).await;
+        let tell = |waiting: &str| {
+            let services = &self.planned.services;
+            self.board.waiting(self.index, services, waiting);
+        };
+        let probed = probe_telling(&endpoint, options, tell).await;
         rpc.end(probed.is_ok());
         probed
     }

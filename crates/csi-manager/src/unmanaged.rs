@@ -8,13 +8,13 @@
 
 use std::sync::Arc;
 
-use longshore_csi_probe::{Endpoint, Links, LivenessEvent, ProbeOptions, Probed, probe, watch};
+use longshore_csi_probe::{Endpoint, Links, LivenessEvent, ProbeOptions, Probed, watch};
 use longshore_paths::Service;
 use tokio::time::{Instant, sleep};
 
 use crate::board::{PluginBoard, UnitIdentity};
 use crate::plan::{Kind, Plan};
-use crate::probing::Rpc;
+use crate::probing::{Rpc, probe_telling};
 use crate::shared::line;
 use crate::status::{PluginState, ReadyEndpoint};
 
@@ -58,11 +58,17 @@ pub(crate) async fn keep_watching(
     services: Vec<Service>,
 ) {
     let mut failures = 0_u32;
+    let mut reason = "not probed yet".to_owned();
     loop {
-        board.plain(unit, PluginState::Starting, "");
-        match Box::pin(try_once(&plan, &board, &endpoint)).await {
+        let tell = |waiting: &str| {
+            board.withdraw(unit, &services, waiting);
+            board.plain(unit, PluginState::Starting, waiting);
+        };
+        tell(&reason);
+        match Box::pin(try_once(&plan, &board, &endpoint, &tell)).await {
             Ok(probed) => {
                 failures = 0;
+                "not probed yet".clone_into(&mut reason);
                 let ready = ReadyEndpoint {
                     uri: endpoint.to_string(),
                     version: probed.version,
@@ -71,7 +77,8 @@ pub(crate) async fn keep_watching(
                 board.plain(unit, PluginState::Ready, "");
                 live(&plan, &board, unit, &probed, &services).await;
             }
-            Err(reason) => {
+            Err(error) => {
+                reason = error;
                 failures = failures.saturating_add(1);
                 let burst = plan.config.restart.start_limit.burst();
                 let failing = burst > 0 && failures >= burst;
@@ -92,12 +99,13 @@ async fn try_once(
     plan: &Plan,
     board: &Arc<PluginBoard>,
     endpoint: &Endpoint,
+    tell: &(impl Fn(&str) + Sync),
 ) -> Result<Probed, String> {
     let mut options = ProbeOptions::until(Instant::now() + plan.config.startup_timeout);
     let (version, name) = board.fixed();
     options.expect = version;
     let rpc = Rpc::begin(board);
-    let probed = probe(endpoint, &options).await;
+    let probed = probe_telling(endpoint, options, tell).await;
     rpc.end(probed.is_ok());
     let probed = probed.map_err(|error| line(&error))?;
     let rpc = Rpc::begin(board);

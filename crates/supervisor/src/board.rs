@@ -15,10 +15,12 @@ pub(crate) struct DaemonState {
     pub(crate) generation: u64,
     /// The configuration in force.
     pub(crate) config: Arc<Config>,
-    /// When it was read.
+    /// Since when it is in force.
     pub(crate) loaded_at: SystemTime,
     /// Why the newest one is not in force.
     pub(crate) refused: Option<(SystemTime, String)>,
+    /// Each broken file of the plugin directory, and since when it is.
+    pub(crate) broken: Vec<(SystemTime, String)>,
     /// Since when the agent has not answered, and why.
     pub(crate) silent: Option<(SystemTime, String)>,
     /// Damaged records that were set aside.
@@ -31,10 +33,12 @@ pub(crate) struct Board(watch::Sender<Arc<DaemonState>>);
 
 impl Board {
     pub(crate) fn new(config: Arc<Config>) -> Self {
+        let now = SystemTime::now();
         let state = DaemonState {
             generation: 0,
+            broken: still_broken(&[], &config.errors, now),
             config,
-            loaded_at: SystemTime::now(),
+            loaded_at: now,
             refused: None,
             silent: None,
             quarantined: Vec::new(),
@@ -59,11 +63,15 @@ impl Board {
         });
     }
 
-    /// A configuration came into force.
+    /// A configuration came into force, or was read again and says the same.
     pub(crate) fn accepted(&self, config: Arc<Config>) {
         self.change(|state| {
+            let now = SystemTime::now();
+            if !state.config.says_the_same(&config) {
+                state.loaded_at = now;
+            }
+            state.broken = still_broken(&state.broken, &config.errors, now);
             state.config = config;
-            state.loaded_at = SystemTime::now();
             state.refused = None;
         });
     }
@@ -104,5 +112,40 @@ impl Board {
                 self.change(|state| state.silent = Some((SystemTime::now(), reason)));
             }
         }
+    }
+}
+
+/// What is wrong now, each with the time since when: a later look is no beginning.
+fn still_broken(
+    before: &[(SystemTime, String)],
+    now_wrong: &[String],
+    now: SystemTime,
+) -> Vec<(SystemTime, String)> {
+    let since = |error: &String| {
+        let known = before.iter().find(|(_, known)| known == error);
+        known.map_or(now, |(since, _)| *since)
+    };
+    now_wrong
+        .iter()
+        .map(|error| (since(error), error.clone()))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn an_error_that_is_seen_again_is_as_old_as_it_was() {
+        let (first, second) = (
+            SystemTime::UNIX_EPOCH,
+            SystemTime::UNIX_EPOCH + Duration::from_secs(9),
+        );
+        let one = still_broken(&[], &["a".to_owned()], first);
+        let both = still_broken(&one, &["b".to_owned(), "a".to_owned()], second);
+        assert_eq!(both, [(second, "b".to_owned()), (first, "a".to_owned())]);
+        assert_eq!(still_broken(&both, &[], second), []);
     }
 }

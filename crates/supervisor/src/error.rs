@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use longshore_checkpoint::CheckpointError;
 
-use crate::ConfigError;
+use crate::ConfigErrors;
 
 /// Why a daemon cannot start. Once it runs, nothing of this kind ends it.
 #[derive(Debug, thiserror::Error)]
@@ -13,7 +13,7 @@ use crate::ConfigError;
 pub enum SupervisorError {
     /// The configuration is not usable.
     #[error(transparent)]
-    Config(#[from] ConfigError),
+    Config(#[from] ConfigErrors),
     /// A directory cannot be made.
     #[error("cannot create {} (set `{key}` to another place)", path.display())]
     Directory {

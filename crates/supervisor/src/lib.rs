@@ -22,10 +22,11 @@ mod run;
 mod watch_dir;
 
 pub use config::{
-    AgentChoice, AgentTcp, Config, ConfigError, DEFAULT_FILE, DEFAULT_TOML, EmbeddedAgent, Flags,
-    Origin, PluginSpec, Setting, Sources, format_duration, parse_duration, parse_size,
+    AgentChoice, AgentTcp, Config, ConfigError, ConfigErrors, DEFAULT_FILE, DEFAULT_TOML,
+    EmbeddedAgent, Flags, Origin, PluginSpec, Setting, Sources, format_duration, parse_duration,
+    parse_log_filter, parse_size,
 };
 pub use dirs::Root;
 pub use error::SupervisorError;
 pub use logs::Tail;
-pub use run::{Program, run};
+pub use run::{LogHandle, Program, run};

@@ -37,7 +37,8 @@ impl SetAside {
     }
 }
 
-/// Keeps `board` up to date: at the start, when recovery is over, and from time to time.
+/// Keeps `board` up to date: at the start, when recovery is over, when one more is set aside, and from time to
+/// time.
 pub(crate) async fn watch(
     state: StateRoot,
     runtime: RuntimeDir,
@@ -47,14 +48,22 @@ pub(crate) async fn watch(
     let mut status = manager.status();
     let mut recovered = false;
     loop {
+        let first = !recovered;
+        let set_aside = status.borrow_and_update().set_aside;
         look(&state, &runtime, &board).await;
         let next = tokio::time::Instant::now() + LOOK;
         loop {
             let shown = !board.now().quarantined.is_empty();
             let pause = if shown { STILL_THERE } else { LOOK };
             tokio::select! {
-                _ = status.wait_for(|status| status.recovered), if !recovered => {
-                    recovered = true;
+                // Recovery is over, or the manager has set another one aside just now.
+                changed = status.wait_for(|status| {
+                    (status.recovered && first) || status.set_aside != set_aside
+                }) => {
+                    match changed {
+                        Ok(status) => recovered |= status.recovered,
+                        Err(_) => return,
+                    }
                     break;
                 }
                 () = tokio::time::sleep_until(next.min(tokio::time::Instant::now() + pause)) => {}
@@ -133,6 +142,7 @@ fn directories(state: &StateRoot, runtime: &RuntimeDir) -> Vec<PathBuf> {
             dirs.extend(below(&name.join("containers")));
         }
     }
+    dirs.push(runtime.agent_dir().join(longshore_agent::SET_ASIDE));
     for container in below(&runtime.agent_containers_dir()) {
         dirs.push(container.join("run"));
         dirs.push(container);
@@ -162,6 +172,11 @@ mod tests {
                 .agent_containers_dir()
                 .join("id@1/run/exit.corrupt-1"),
         ];
+        let of_a_gone_one = runtime
+            .agent_dir()
+            .join(longshore_agent::SET_ASIDE)
+            .join("id@0.exit.corrupt-1");
+        let shown = [&shown[..2], &[of_a_gone_one], &shown[2..]].concat();
         let hidden = [
             s.join("csi/t/n/mounts/v/target/file.corrupt-1"),
             s.join("csi/t/n/containers/id/container.info"),

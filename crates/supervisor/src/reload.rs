@@ -17,7 +17,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::board::Board;
 use crate::watch_dir::WatchDir;
-use crate::{Config, Sources};
+use crate::{Config, LogHandle, Sources, parse_log_filter};
 
 /// How often the plugin directory is read without an event: inotify does not see everything.
 const RESCAN: Duration = Duration::from_secs(30);
@@ -30,6 +30,8 @@ const SETTLE: Duration = Duration::from_millis(100);
 pub(crate) struct Reloaded {
     pub(crate) changes: Vec<String>,
     pub(crate) warnings: Vec<String>,
+    /// What is not in force of it: the broken files of the plugin directory.
+    pub(crate) errors: Vec<String>,
 }
 
 /// Somebody who wants a reload and to know how it went.
@@ -43,6 +45,7 @@ pub(crate) struct Reloader {
     pub(crate) manager: CsiManager,
     pub(crate) requests: mpsc::Receiver<Request>,
     pub(crate) hangup: Signal,
+    pub(crate) log: Option<LogHandle>,
 }
 
 impl Reloader {
@@ -62,8 +65,16 @@ impl Reloader {
                     let _gone = request.send(outcome);
                 }
                 Some(()) = self.hangup.recv() => {
-                    if let Err(error) = self.reload().await {
-                        tracing::error!(%error, "the new configuration is refused, the old one stays in force");
+                    match self.reload().await {
+                        Ok(reloaded) => {
+                            for error in &reloaded.errors {
+                                tracing::error!(%error, "a file of the plugin directory is refused");
+                            }
+                        }
+                        Err(error) => tracing::error!(
+                            %error,
+                            "the new configuration is refused, the old one stays in force"
+                        ),
                     }
                     watch = self.watch();
                 }
@@ -155,22 +166,29 @@ impl Reloader {
             self.board.refused(reason.clone());
             return Err(reason);
         }
-        let mut warnings = config.warnings.clone();
-        warnings.extend(
-            config
-                .errors
-                .iter()
-                .map(|error| format!("not in force: {error}")),
-        );
         let reloaded = Reloaded {
             changes: changes(before, &config),
-            warnings,
+            warnings: config.warnings.clone(),
+            errors: config.errors.clone(),
         };
+        if before.log != config.log {
+            self.set_log(&config.log);
+        }
         for change in &reloaded.changes {
             tracing::info!(%change, "configuration");
         }
         self.board.accepted(Arc::new(config));
         Ok(reloaded)
+    }
+
+    /// It has been judged with the configuration.
+    fn set_log(&self, filter: &str) {
+        let (Some(log), Ok(filter)) = (&self.log, parse_log_filter(filter)) else {
+            return;
+        };
+        if let Err(error) = log.reload(filter) {
+            tracing::error!(%error, "the log filter stays as it was");
+        }
     }
 }
 
@@ -207,7 +225,7 @@ fn fixed_settings(before: &Config, after: &Config) -> Result<(), String> {
     }
 }
 
-/// One line a plugin that came, went or changed.
+/// One line a plugin that came, went or changed, and one for the log.
 fn changes(before: &Config, after: &Config) -> Vec<String> {
     let find = |config: &Config, name: &str| {
         config
@@ -217,6 +235,9 @@ fn changes(before: &Config, after: &Config) -> Vec<String> {
             .map(|plugin| plugin.config.clone())
     };
     let mut lines = Vec::new();
+    if before.log != after.log {
+        lines.push(format!("log: {} (was {})", after.log, before.log));
+    }
     for plugin in &after.plugins {
         match find(before, plugin.name()) {
             None => lines.push(format!("plugin {}: added", plugin.name())),

@@ -9,16 +9,18 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use longshore_agent::{Agent, AgentOptions, ShimCommand, TcpOptions, TlsFiles};
+use longshore_agent::{Agent, AgentOptions, ShimCommand};
 use longshore_agent_client::{AgentClient, AgentClientConfig, AgentEndpoint, Credentials};
 use longshore_csi_manager::{CsiManager, ManagerOptions};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tracing_subscriber::Registry;
+use tracing_subscriber::filter::Targets;
 
 use crate::board::Board;
-use crate::config::{AgentChoice, EmbeddedAgent};
+use crate::config::{AgentChoice, AgentTcp, EmbeddedAgent};
 use crate::control::{self, ControlService, ControlSocket, Facts};
 use crate::dirs::Root;
 use crate::logs::Sandboxes;
@@ -44,7 +46,13 @@ pub struct Program {
     /// The soft and the hard limit of open files that it was started with, for its containers;
     /// `None` where it has not changed its own.
     pub open_files: Option<(u64, u64)>,
+    /// Where a log filter is put in force that a reload brought; `None` where logs are not by the
+    /// configuration's filter.
+    pub log: Option<LogHandle>,
 }
+
+/// The filter of this process's logs.
+pub type LogHandle = tracing_subscriber::reload::Handle<Targets, Registry>;
 
 /// Runs a daemon until `shutdown`, then leaves the containers running. `ready` is called once the
 /// control service answers. SIGHUP is taken over for reloads.
@@ -115,6 +123,7 @@ pub async fn run(
         manager: manager.clone(),
         requests,
         hangup,
+        log: program.log,
     };
     spawn(&tasks, &stop, reloader.run());
     spawn(&tasks, &stop, stay_small(manager.clone()));
@@ -215,14 +224,7 @@ fn agent_options(
     options.sandbox_gc.max_age = settings.sandbox_max_age;
     options.sandbox_gc.max_bytes = settings.sandbox_max_bytes;
     options.logs.max_bytes = settings.log_max_bytes;
-    options.tcp = settings.tcp.as_ref().map(|tcp| {
-        let mut options = TcpOptions::new(tcp.listen, tcp.token_file.clone());
-        options.tls = tcp
-            .tls
-            .clone()
-            .map(|(certificates, key)| TlsFiles { certificates, key });
-        options
-    });
+    options.tcp = settings.tcp.as_ref().map(AgentTcp::options);
     options
 }
 

@@ -40,6 +40,7 @@ use crate::service::{
 };
 use crate::shim::sys;
 
+mod aside;
 mod drive;
 mod launch;
 mod lost;
@@ -48,6 +49,9 @@ mod plan;
 mod recover;
 mod registry;
 mod sandbox;
+
+pub use aside::SET_ASIDE;
+pub(crate) use plan::{Rights, plan_by_part};
 
 /// How long a start waits for an agent that is just ending.
 const LOCK_PATIENCE: Duration = Duration::from_secs(2);
@@ -466,9 +470,14 @@ impl Host {
         Ok(self.containers.join(format!("{name}@{launch:016x}")))
     }
 
-    /// Deletes a container's directory. What cannot be deleted is found at the next start.
+    /// Deletes a container's directory, but for damaged records. What cannot be deleted is found at the next
+    /// start.
     fn forget_dir(&self, dir: &Path) {
         let name = dir.file_name().unwrap_or(OsStr::new(""));
+        if let Err(error) = aside::rescue(&self.containers, name) {
+            tracing::warn!(dir = %dir.display(), %error, "a damaged record cannot be kept elsewhere, so its directory stays");
+            return;
+        }
         let removed = dirs::open(&self.containers).and_then(|base| dirs::remove_tree(base, name));
         if let Err(error) = removed {
             tracing::warn!(dir = %dir.display(), %error, "a container's directory was not deleted");

@@ -10,6 +10,7 @@ use longshore_mesos_api::v1::{
 };
 
 use crate::cgroup::{self, Wanted};
+use crate::check::Part;
 use crate::record::{MountSpec, Mounts, Program, Rlimit, User};
 use crate::service::{LaunchError, LaunchErrorKind, LaunchRequest};
 
@@ -50,22 +51,35 @@ pub(crate) fn plan(
     sandbox: &Path,
     rights: Rights,
 ) -> Result<Plan, LaunchError> {
+    plan_by_part(request, sandbox, rights).map_err(|(_, error)| error)
+}
+
+/// The same, with the part of the request that an error is about.
+pub(crate) fn plan_by_part(
+    request: &LaunchRequest,
+    sandbox: &Path,
+    rights: Rights,
+) -> Result<Plan, (Part, LaunchError)> {
+    fn of<T>(part: Part, result: Result<T, LaunchError>) -> Result<T, (Part, LaunchError)> {
+        result.map_err(|error| (part, error))
+    }
     let command = request.command.as_ref();
     let container = request.container.as_ref();
     if let Some(container) = container {
-        refuse_unsupported(container)?;
+        of(Part::Container, refuse_unsupported(container))?;
     }
     if command.is_some_and(|command| !command.uris.is_empty()) {
-        return Err(bad("URIs are not supported: this agent has no fetcher"));
+        let error = bad("URIs are not supported: this agent has no fetcher");
+        return Err((Part::Command, error));
     }
     let mut unenforced = Vec::new();
     let wanted = resources(request, &mut unenforced);
-    let (mounts, directories) = volumes(container, rights, &mut unenforced)?;
+    let (mounts, directories) = of(Part::Volumes, volumes(container, rights, &mut unenforced))?;
     Ok(Plan {
-        program: program(command)?,
-        environment: environment(command, sandbox)?,
-        user: user(command, rights)?,
-        rlimits: rlimits(container)?,
+        program: of(Part::Command, program(command))?,
+        environment: of(Part::Environment, environment(command, sandbox))?,
+        user: of(Part::User, user(command, rights))?,
+        rlimits: of(Part::Container, rlimits(container))?,
         mounts,
         directories,
         wanted,

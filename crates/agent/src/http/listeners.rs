@@ -106,6 +106,17 @@ impl Tcp {
     }
 }
 
+/// Whether the TCP listener could be bound as far as its files say: token, certificates, key. Blocking.
+///
+/// # Errors
+/// [`HttpError`] that names the file and what is wrong with it.
+pub fn check_tcp(options: &TcpOptions) -> Result<(), HttpError> {
+    BearerToken::load(&options.token_file)?;
+    #[cfg(feature = "tls")]
+    options.tls.as_ref().map(super::tls::acceptor).transpose()?;
+    Ok(())
+}
+
 /// Whether only this machine can reach the address. An IPv4 address in IPv6 clothes counts as what it is.
 fn is_loopback(address: SocketAddr) -> bool {
     match address.ip().to_canonical() {

@@ -27,6 +27,7 @@ mod unix;
 mod validate;
 
 pub use error::HttpError;
-pub use listeners::Listeners;
+pub use listeners::{Listeners, check_tcp};
 pub use options::HttpLimits;
 pub use server::HttpServer;
+pub(crate) use validate::{Order, order};

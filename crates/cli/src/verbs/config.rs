@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::Result;
-use longshore_supervisor::{Config, DEFAULT_TOML, Flags, Sources};
+use longshore_supervisor::{Config, ConfigErrors, DEFAULT_TOML, Flags, Setting, Sources};
 use serde_json::json;
 
 use crate::fault::{Exit, Fault};
@@ -18,9 +18,20 @@ pub(crate) struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum Verb {
     /// Print every key with its default.
-    Default,
-    /// Say whether the configuration is valid; exit 78 when it is not.
-    Check(SourceArgs),
+    Default {
+        /// For programs: the keys that have a default, with it.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Say whether a daemon could run the configuration on this machine, and all that is wrong with it;
+    /// exit 78 when it is not valid. Run it as the user whom the daemon runs as.
+    Check {
+        #[command(flatten)]
+        sources: SourceArgs,
+        /// For programs.
+        #[arg(long)]
+        json: bool,
+    },
     /// Print every setting in force, with the file and line, variable or flag it comes from.
     Show {
         #[command(flatten)]
@@ -78,32 +89,74 @@ impl SourceArgs {
 
 pub(crate) fn run(args: Args, out: &mut Out) -> Result<Exit> {
     match args.verb {
-        Verb::Default => {
+        Verb::Default { json: false } => {
             out.bytes(DEFAULT_TOML.as_bytes())?;
             Ok(Exit::Success)
         }
-        Verb::Check(sources) => check(&sources.sources(), out),
+        Verb::Default { json: true } => settings_json(&Config::defaults(), out),
+        Verb::Check { sources, json } => check(&sources.sources(), json, out),
         Verb::Show { sources, json } => show(&Config::load(&sources.sources(), None)?, json, out),
     }
 }
 
-fn check(sources: &Sources, out: &mut Out) -> Result<Exit> {
-    let config = Config::load(sources, None)?;
-    for warning in &config.warnings {
+/// What `config check` found.
+#[derive(Debug, Default)]
+struct Checked {
+    path: Option<String>,
+    plugins: usize,
+    warnings: Vec<String>,
+    errors: Vec<String>,
+}
+
+impl Checked {
+    fn new(sources: &Sources) -> Self {
+        let texts = |errors: &ConfigErrors| errors.iter().map(ToString::to_string).collect();
+        match Config::load(sources, None) {
+            Err(errors) => Self {
+                errors: texts(&errors),
+                ..Self::default()
+            },
+            Ok(config) => {
+                let mut errors: Vec<String> = config
+                    .check_files()
+                    .err()
+                    .as_ref()
+                    .map_or_else(Vec::new, texts);
+                errors.extend(config.errors);
+                Self {
+                    path: config.path.map(|path| path.display().to_string()),
+                    plugins: config.plugins.len(),
+                    warnings: config.warnings,
+                    errors,
+                }
+            }
+        }
+    }
+}
+
+fn check(sources: &Sources, json: bool, out: &mut Out) -> Result<Exit> {
+    let checked = Checked::new(sources);
+    let valid = checked.errors.is_empty();
+    if json {
+        out.json(&json!({
+            "version": JSON_VERSION,
+            "valid": valid,
+            "path": checked.path,
+            "plugins": checked.plugins,
+            "warnings": checked.warnings,
+            "errors": checked.errors,
+        }))?;
+        return Ok(if valid { Exit::Success } else { Exit::Config });
+    }
+    for warning in &checked.warnings {
         out.line(format_args!("warning: {warning}"))?;
     }
-    if let Some((last, others)) = config.errors.split_last() {
-        for error in others {
-            out.line(format_args!("error: {error}"))?;
-        }
+    if !valid {
         out.flush()?;
-        return Err(Fault::new(Exit::Config, last).into());
+        return Err(Fault::all(Exit::Config, checked.errors).into());
     }
-    let path = config
-        .path
-        .as_ref()
-        .map_or("the defaults".to_owned(), |path| path.display().to_string());
-    let count = config.plugins.len();
+    let path = checked.path.as_deref().unwrap_or("the defaults");
+    let count = checked.plugins;
     out.line(format_args!(
         "{path}: valid, {count} plugin{}",
         if count == 1 { "" } else { "s" }
@@ -111,21 +164,24 @@ fn check(sources: &Sources, out: &mut Out) -> Result<Exit> {
     Ok(Exit::Success)
 }
 
+fn settings_json(settings: &[Setting], out: &mut Out) -> Result<Exit> {
+    let settings: Vec<_> = settings
+        .iter()
+        .map(|setting| {
+            json!({
+                "key": setting.key,
+                "value": setting.value,
+                "origin": setting.origin.to_string(),
+            })
+        })
+        .collect();
+    out.json(&json!({"version": JSON_VERSION, "settings": settings}))?;
+    Ok(Exit::Success)
+}
+
 fn show(config: &Config, json: bool, out: &mut Out) -> Result<Exit> {
     if json {
-        let settings: Vec<_> = config
-            .settings()
-            .iter()
-            .map(|setting| {
-                json!({
-                    "key": setting.key,
-                    "value": setting.value,
-                    "origin": setting.origin.to_string(),
-                })
-            })
-            .collect();
-        out.json(&json!({"version": JSON_VERSION, "settings": settings}))?;
-        return Ok(Exit::Success);
+        return settings_json(config.settings(), out);
     }
     let mut table = Table::new(&["KEY", "VALUE", "ORIGIN"]);
     for setting in config.settings() {

@@ -19,7 +19,8 @@ pub(crate) struct Args {
 pub(crate) fn run(args: Args) -> Result<Exit> {
     let sources = args.sources.sources();
     let config = Config::load(&sources, None)?;
-    crate::logging::start(&config.log)?;
+    config.check_files()?;
+    let log = crate::logging::start(&config.log)?;
     let open_files = raise_open_files();
     block_on(async {
         let mut signals = Stop::new().context("cannot handle signals")?;
@@ -31,6 +32,7 @@ pub(crate) fn run(args: Args) -> Result<Exit> {
         let ready = || notify(sd_notify::NotifyState::Ready);
         let program = Program {
             open_files,
+            log: Some(log),
             ..program()?
         };
         longshore_supervisor::run(sources, config, program, ready, shutdown).await?;
@@ -68,6 +70,7 @@ pub(crate) fn program() -> Result<Program> {
         // A build for debugging takes itself: what lies beside it may be of another day.
         shim: ShimCommand::new(parent(itself, !cfg!(debug_assertions)), [SHIM]),
         open_files: None,
+        log: None,
     })
 }
 

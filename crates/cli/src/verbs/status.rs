@@ -86,7 +86,8 @@ fn daemon(status: &v1::Status, out: &mut Out) -> Result<()> {
         let line = format!("configuration: {}", config.error);
         out.line(out.paint(Tone::Bad, &line))?;
         out.line(format_args!(
-            "  the one of {} stays in force",
+            "  so since {}; what has been in force since {} stays",
+            view::time(config.error_at_ms),
             view::time(config.loaded_at_ms)
         ))?;
     }
@@ -104,7 +105,14 @@ fn daemon(status: &v1::Status, out: &mut Out) -> Result<()> {
         out.line(out.paint(Tone::Bad, &line))?;
     }
     for stray in &status.strays {
-        out.line(format_args!("stray: {}", printable(stray)))?;
+        out.line(format_args!(
+            "stray: container {} of this instance is in no configuration",
+            printable(stray)
+        ))?;
+    }
+    for foreign in &status.foreign {
+        let line = format!("left alone: {}: {}", foreign.path, foreign.reason);
+        out.line(printable(&line))?;
     }
     for record in &status.quarantined {
         let line = format!(

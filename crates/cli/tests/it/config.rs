@@ -76,6 +76,80 @@ fn a_broken_file_of_the_plugin_directory_fails_the_check() {
 }
 
 #[test]
+fn the_check_tells_all_that_is_wrong_a_line_each_and_so_does_its_document() {
+    let home = Home::new();
+    let file = home.write(
+        "c.toml",
+        "log = \"loud\"\n[plugins.a]\ntype = \"t\"\nstartup = \"1s\"\n\
+         [[plugins.b.containers]]\nservices = [\"node\"]\ncommand = [\"driver\"]\n",
+    );
+    let file = file.to_str().unwrap();
+    let beginnings = [
+        format!("{file}:1: log: `loud` is no filter"),
+        format!("{file}:4: plugins.a.startup: unknown field"),
+        format!("{file}:5: plugins.b.type: missing"),
+        format!("{file}:7: plugins.b.containers[0].command: `driver` is not an absolute path"),
+    ];
+    let done = home.run(["config", "check", "-c", file]).exits(78);
+    let lines: Vec<_> = done.stderr.lines().collect();
+    assert_eq!(lines.len(), beginnings.len(), "{done:#?}");
+    for (line, beginning) in lines.iter().zip(&beginnings) {
+        assert!(line.starts_with(&format!("error: {beginning}")), "{line}");
+    }
+    // A daemon says the same, on one line.
+    let done = home.run(["daemon", "-c", file]).exits(78);
+    assert_eq!(done.stderr.lines().count(), 1, "{done:#?}");
+    assert!(
+        beginnings.iter().all(|b| done.stderr.contains(b)),
+        "{done:#?}"
+    );
+
+    let checked = home
+        .run(["config", "check", "--json", "-c", file])
+        .exits(78)
+        .json();
+    assert_eq!(checked["valid"], false);
+    for (at, beginning) in beginnings.iter().enumerate() {
+        let error = checked["errors"][at].as_str().unwrap();
+        assert!(error.starts_with(beginning), "{error}");
+    }
+    let file = home.write(
+        "d.toml",
+        "[plugins.a]\ntype = \"t\"\nendpoints = { node = \"/x\" }\n",
+    );
+    let mut command = home.command(["config", "check", "--json", "-c"]);
+    let output = command.arg(&file).env("LONGSHORE_LOGS", "info").output();
+    let checked = crate::support::Done::from(output.unwrap()).exits(0).json();
+    assert_eq!(checked["valid"], true);
+    assert_eq!(checked["path"], file.to_str().unwrap());
+    assert_eq!(checked["plugins"], 1);
+    let warning = checked["warnings"][0].as_str().unwrap();
+    assert!(
+        warning.contains("$LONGSHORE_LOGS") && warning.contains("LONGSHORE_LOG?"),
+        "{warning}"
+    );
+}
+
+#[test]
+fn a_token_that_a_daemon_could_not_use_fails_the_check() {
+    let home = Home::new();
+    let text = format!(
+        "[agent.embedded]\nlisten = \"127.0.0.1:0\"\ntoken_file = {:?}\n",
+        home.join("token")
+    );
+    let file = home.write("c.toml", text);
+    let file = file.to_str().unwrap();
+    for verb in [
+        &["config", "check", "-c", file][..],
+        &["daemon", "-c", file],
+    ] {
+        let done = home.run(verb).exits(78);
+        assert!(done.stderr.contains("/token"), "{done:#?}");
+    }
+    assert!(!home.join("s").exists() && !home.join("r").exists());
+}
+
+#[test]
 fn settings_are_shown_with_their_origin() {
     let home = Home::new();
     let file = home.write("c.toml", "\nlog = \"debug\"\n");
@@ -110,6 +184,10 @@ fn the_defaults_are_printed_and_valid() {
     let file = home.write("c.toml", defaults);
     home.run(["config", "check", "-c", file.to_str().unwrap()])
         .exits(0);
+    let settings = home.run(["config", "default", "--json"]).exits(0).json();
+    let mut all = settings["settings"].as_array().unwrap().iter();
+    let log = all.find(|setting| setting["key"] == "log");
+    assert_eq!(log.unwrap()["value"], "info");
 }
 
 #[test]
@@ -167,7 +245,10 @@ fn without_a_daemon_every_verb_that_needs_one_exits_4_with_a_hint() {
         let done = home.run(verb).exits(4);
         let lines: Vec<_> = done.stderr.lines().collect();
         assert!(
-            lines.len() == 1 && lines[0].starts_with("error: no ") && lines[0].contains("; hint: "),
+            lines.len() == 1
+                && lines[0].starts_with("error: no ")
+                && lines[0].contains("; hint: ")
+                && lines[0].contains("-c FILE"),
             "{done:#?}"
         );
     }

@@ -56,7 +56,8 @@ fn a_plugin_is_stopped_started_and_restarted_by_its_verbs() {
     let daemon = start();
     daemon.endpoint("disks");
     let before = daemon.plugin_pid("disks");
-    daemon.run(["csi", "stop", "disks"]).exits(0);
+    let stopped = daemon.run(["csi", "stop", "disks", "--json"]).exits(0);
+    assert_eq!(stopped.json()["action"], "stop");
     assert_eq!(daemon.plugin("disks")["state"], "stopped");
     assert_eq!(kill(before, None), Err(nix::errno::Errno::ESRCH));
     let status = daemon.run(["status"]).exits(3);
@@ -68,10 +69,15 @@ fn a_plugin_is_stopped_started_and_restarted_by_its_verbs() {
             .starts_with("error: plugin disks has no endpoint"),
         "{endpoint:#?}"
     );
-    daemon.run(["csi", "start", "disks"]).exits(0);
+    assert_eq!(daemon.run(["csi", "start", "disks"]).exits(0).stdout, "");
     daemon.endpoint("disks");
     let before = daemon.plugin_pid("disks");
-    daemon.run(["csi", "restart", "disks", "--reset"]).exits(0);
+    let restarted = daemon.run(["csi", "restart", "disks", "--reset", "--json"]);
+    let restarted = restarted.exits(0).json();
+    assert_eq!(
+        (&restarted["action"], &restarted["plugin"]),
+        (&"restart".into(), &"disks".into())
+    );
     daemon.endpoint("disks");
     eventually("it is another process", || {
         (daemon.plugin_pid("disks") != before).then_some(())
@@ -83,6 +89,110 @@ fn a_plugin_is_stopped_started_and_restarted_by_its_verbs() {
             "{done:#?}"
         );
     }
+}
+
+#[test]
+fn restarts_and_the_last_exit_are_counted_over_all_daemons_and_whoever_asks() {
+    let mut daemon = start();
+    daemon.endpoint("disks");
+    kill(
+        daemon.plugin_pid("disks"),
+        nix::sys::signal::Signal::SIGKILL,
+    )
+    .unwrap();
+    let counted = |daemon: &Daemon, restarts: u64| {
+        eventually("it is counted", || {
+            let plugin = daemon.plugin("disks");
+            let container = &plugin["containers"][0];
+            let done = plugin["restarts"] == restarts
+                && container["restarts"] == restarts
+                && plugin["state"] == "ready";
+            done.then(|| container["last_exit"].clone())
+        })
+    };
+    let exit = counted(&daemon, 1);
+    assert!(exit.is_string(), "{exit}");
+    // A history is written a moment after what it tells of: a crash may come before.
+    assert_eq!(daemon.terminate(), 0, "{}", daemon.log());
+    daemon.start_again();
+    assert_eq!(counted(&daemon, 1), exit);
+    daemon.run(["csi", "restart", "disks"]).exits(0);
+    counted(&daemon, 2);
+    assert_eq!(daemon.terminate(), 0, "{}", daemon.log());
+    daemon.start_again();
+    counted(&daemon, 2);
+}
+
+#[test]
+fn the_output_of_a_plugin_is_a_document_a_line_for_programs() {
+    let home = Home::new();
+    let config = "[plugins.talks]\ntype = \"t\"\n[[plugins.talks.containers]]\nservices = [\"node\"]\n\
+                  shell = \"echo out; echo err >&2; exec sleep 1000\"\n";
+    let daemon = Daemon::start(home, config);
+    eventually("both lines are there", || {
+        let logs = daemon.run(["csi", "logs", "talks", "--json"]);
+        let lines: Vec<serde_json::Value> = logs
+            .stdout
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect();
+        let says = |stream: &str, text: &str| {
+            lines.iter().any(|line| {
+                line["version"] == 1
+                    && line["stream"] == stream
+                    && line["line"] == text
+                    && line["container"].is_string()
+            })
+        };
+        (says("stdout", "out") && says("stderr", "err")).then_some(())
+    });
+    // Until it answers its status says what is missing.
+    eventually("the status says why", || {
+        let reason = daemon.plugin("talks")["reason"].to_string();
+        let endpoint = daemon.run(["csi", "endpoint", "talks"]).exits(3).stderr;
+        let missing = "the socket did not appear";
+        (reason.contains(missing) && endpoint.contains(missing)).then_some(())
+    });
+}
+
+#[test]
+fn an_endpoint_that_nobody_serves_says_so() {
+    let home = Home::new();
+    let socket = home.join("none.sock");
+    let config = format!(
+        "[plugins.remote]\ntype = \"t\"\nendpoints = {{ node = \"unix://{}\" }}\n",
+        socket.display()
+    );
+    let daemon = Daemon::start(home, &config);
+    eventually("the status says why", || {
+        let plugin = daemon.plugin("remote");
+        let endpoint = daemon.run(["csi", "endpoint", "remote"]).exits(3).stderr;
+        let told =
+            |text: &str| text.contains("the socket did not appear") && text.contains("none.sock");
+        let shown = plugin["reason"].to_string();
+        let of_service = plugin["endpoints"][0]["reason"].to_string();
+        (told(&shown) && told(&of_service) && told(&endpoint)).then_some(())
+    });
+}
+
+#[test]
+fn a_stray_is_shown_by_its_id_while_it_is_there() {
+    let daemon = start();
+    let status = daemon.run(["status", "--json"]).json();
+    let instance = status["daemon"]["instance_id"].as_str().unwrap().to_owned();
+    let id = format!("longshore-{instance}-csi-nobody-knows");
+    daemon
+        .run(["container", "launch", &id, "--", "/bin/sleep", "1000"])
+        .exits(0);
+    let shown = |expected: serde_json::Value| {
+        eventually("the strays are shown", || {
+            let status = daemon.run(["status", "--json"]).json();
+            (status["strays"] == expected).then_some(())
+        });
+    };
+    shown(serde_json::json!([id]));
+    daemon.run(["container", "kill", &id]).exits(0);
+    shown(serde_json::json!([]));
 }
 
 #[test]

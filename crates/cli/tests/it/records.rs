@@ -18,6 +18,7 @@ fn a_damaged_record_is_shown_until_it_is_removed() {
         .unwrap()
         .path();
     let record = dir.join("container.info");
+    let pid = daemon.plugin_pid("disks");
     daemon.crash();
     let length = std::fs::metadata(&record).unwrap().len();
     std::fs::File::options()
@@ -45,8 +46,9 @@ fn a_damaged_record_is_shown_until_it_is_removed() {
         "{found}"
     );
     assert!(found["at"].is_string(), "{found}");
-    // The plugin is not hindered, and all is ready.
+    // The plugin is not hindered, not even restarted, and all is ready.
     assert_eq!(daemon.endpoint("disks"), uri);
+    assert_eq!(daemon.plugin_pid("disks"), pid);
     let status = daemon.run(["status"]).exits(0).stdout;
     let line = format!("set aside: {}: {torn} (", aside.display());
     assert!(status.starts_with(&line), "{status}");
@@ -129,4 +131,37 @@ fn corrupt_newer_and_foreign_records_are_set_aside_and_hinder_nothing() {
         ];
         (reasons == expected).then_some(())
     });
+}
+
+#[test]
+fn a_history_that_is_no_record_is_named_in_the_status_and_in_the_log() {
+    let home = Home::new();
+    let config = hostpath(&home, "disks", "v1");
+    let mut daemon = Daemon::start(home, &config);
+    daemon.endpoint("disks");
+    assert_eq!(daemon.terminate(), 0, "{}", daemon.log());
+    let dir = daemon.home.join("s/history");
+    let files: Vec<_> = std::fs::read_dir(&dir)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    assert_eq!(files.len(), 2, "a history and totals: {files:?}");
+    for file in &files {
+        std::fs::write(file, "junk").unwrap();
+    }
+    daemon.start_again();
+    eventually("both are shown", || {
+        let status = daemon.run(["status", "--json"]).json();
+        let shown = status["quarantined"].as_array().unwrap().clone();
+        let both = files.iter().all(|file| {
+            let aside = format!("{}.corrupt-1", file.display());
+            shown.iter().any(|record| record["path"] == aside.as_str())
+        });
+        both.then_some(())
+    });
+    for file in &files {
+        let aside = format!("{}.corrupt-1", file.display());
+        assert!(daemon.log().contains(&aside), "{}", daemon.log());
+        assert_eq!(std::fs::read_to_string(aside).unwrap(), "junk");
+    }
 }

@@ -135,3 +135,83 @@ fn sm10_a_file_in_the_plugin_directory_is_a_plugin_without_a_reload() {
         (daemon.run(["status"]).stdout == "no plugins are configured\n").then_some(())
     });
 }
+
+#[test]
+fn a_bad_log_filter_is_refused_and_a_good_one_is_in_force_at_once() {
+    let daemon = Daemon::start(Home::new(), "log = \"warn\"\n");
+    daemon.home.write("longshore.toml", "log = \"loud\"\n");
+    let done = daemon.run(["reload"]).exits(78);
+    assert!(
+        done.stderr.contains("longshore.toml:1: log: `loud`"),
+        "{done:#?}"
+    );
+    assert!(!daemon.log().contains("\"INFO\""), "{}", daemon.log());
+
+    daemon.home.write("longshore.toml", "log = \"info\"\n");
+    let done = daemon.run(["reload", "--json"]).exits(0).json();
+    assert_eq!(done["changes"][0], "log: info (was warn)");
+    assert_eq!(done["complete"], true);
+    // What is logged next is logged by it.
+    daemon.home.write(
+        "longshore.toml",
+        "log = \"info\"\n[plugins.a]\ntype = \"t\"\nendpoints = { node = \"/x\" }\n",
+    );
+    daemon.run(["reload"]).exits(0);
+    eventually("it is logged", || {
+        daemon.log().contains("plugin a: added").then_some(())
+    });
+}
+
+#[test]
+fn a_broken_file_of_the_plugin_directory_is_an_error_for_all_and_hurts_itself_alone() {
+    let home = Home::new();
+    std::fs::create_dir(home.join("csi.d")).unwrap();
+    home.write("csi.d/broken.json", "{\n  oops");
+    let config = format!("[csi]\nplugin_dir = {:?}\n", home.join("csi.d"));
+    let daemon = Daemon::start(home, &config);
+    let names = |daemon: &Daemon| -> Vec<String> {
+        let status = daemon.run(["status", "--json"]).json();
+        let plugins = status["plugins"].as_array().unwrap().iter();
+        plugins
+            .map(|p| p["name"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    // It was there from the start, and the daemon has started.
+    let since = || {
+        let status = daemon.run(["status", "--json"]).exits(3).json();
+        let config = &status["config"];
+        assert!(
+            config["error"]
+                .as_str()
+                .unwrap()
+                .contains("broken.json:2: "),
+            "{config}"
+        );
+        (config["error_at"].clone(), config["loaded_at"].clone())
+    };
+    let began = since();
+    let file = daemon.home.join("longshore.toml");
+    let check = daemon
+        .run(["config", "check", "-c", file.to_str().unwrap()])
+        .exits(78);
+    assert!(check.stderr.contains("broken.json:2: "), "{check:#?}");
+    let reload = daemon.run(["reload"]).exits(78);
+    assert!(reload.stderr.contains("broken.json:2: "), "{reload:#?}");
+    let reload = daemon.run(["reload", "--json"]).exits(78).json();
+    assert_eq!(reload["complete"], false);
+    // Looked at again it is as old as it was, and so is what is in force.
+    assert_eq!(since(), began);
+
+    // The rest comes into force.
+    let plugin = "[plugins.a]\ntype = \"t\"\nendpoints = { node = \"/x\" }\n";
+    daemon.home.write("longshore.toml", config + plugin);
+    let reload = daemon.run(["reload"]).exits(78);
+    assert_eq!(reload.stdout, "plugin a: added\n");
+    assert_eq!(names(&daemon), ["a"]);
+    let now = since();
+    assert_eq!(now.0, began.0);
+    assert_ne!(now.1, began.1, "another configuration is in force");
+    let text = daemon.run(["status"]).stdout;
+    let line = format!("  so since {}; ", began.0.as_str().unwrap());
+    assert!(text.contains(&line), "{text}");
+}

@@ -35,12 +35,24 @@ pub struct Status {
     pub agent: ::core::option::Option<AgentStatus>,
     #[prost(message, repeated, tag = "10")]
     pub plugins: ::prost::alloc::vec::Vec<PluginStatus>,
-    /// Containers of this instance that no configuration names; reported, never killed.
+    /// The ids of containers of this instance that no configuration names; reported, never killed.
     #[prost(string, repeated, tag = "11")]
     pub strays: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     /// Damaged records that were set aside, until somebody removes them; at most 100.
     #[prost(message, repeated, tag = "12")]
     pub quarantined: ::prost::alloc::vec::Vec<QuarantinedRecord>,
+    /// What lies among the records and is none, as the start found it; left alone.
+    #[prost(message, repeated, tag = "13")]
+    pub foreign: ::prost::alloc::vec::Vec<ForeignPath>,
+}
+/// A file or directory that nothing explains.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ForeignPath {
+    #[prost(string, tag = "1")]
+    pub path: ::prost::alloc::string::String,
+    /// Why it is left alone.
+    #[prost(string, tag = "2")]
+    pub reason: ::prost::alloc::string::String,
 }
 /// A file that was to be a record and could not be used. It was renamed, and nothing reads it any more.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -62,12 +74,13 @@ pub struct ConfigStatus {
     /// The file in force; empty when there is none.
     #[prost(string, tag = "1")]
     pub path: ::prost::alloc::string::String,
-    /// When the configuration in force was read.
+    /// Since when the configuration in force is; reading the same again does not change it.
     #[prost(uint64, tag = "2")]
     pub loaded_at_ms: u64,
-    /// Why the newest configuration is not in force; empty when it is.
+    /// Why the newest configuration is not in force, or not all of it; empty when it is.
     #[prost(string, tag = "3")]
     pub error: ::prost::alloc::string::String,
+    /// Since when that is so, of several the first.
     #[prost(uint64, tag = "4")]
     pub error_at_ms: u64,
     /// Things of the configuration in force that deserve a look, e.g. unknown fields of a JSON file.
@@ -237,6 +250,9 @@ pub struct ReloadResponse {
     pub changes: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     #[prost(string, repeated, tag = "2")]
     pub warnings: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// What is not in force of it: files of the plugin directory that are broken. The rest is.
+    #[prost(string, repeated, tag = "3")]
+    pub errors: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct CsiInspectRequest {

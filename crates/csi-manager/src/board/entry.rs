@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::clip;
 use crate::launch::LaunchHash;
-use crate::record::HISTORY_MAX;
+use crate::record::{HISTORY_MAX, TotalsRecord};
 use crate::status::{
     EndpointState, LastExit, PluginState, PluginStatus, ReadyEndpoint, Transition,
 };
@@ -26,6 +26,17 @@ pub(super) struct Inner {
     pub(super) configuration: LaunchHash,
     pub(super) name: Option<String>,
     pub(super) loaded: bool,
+    /// What is counted of each container by its id, over all lives of the supervisor.
+    pub(super) totals: BTreeMap<String, Total>,
+    /// A total changed: it is to be written.
+    pub(super) counted: bool,
+}
+
+/// What is counted of a container.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Total {
+    pub(crate) runs: u64,
+    pub(crate) last_exit: Option<LastExit>,
 }
 
 /// What is known of one container or unmanaged endpoint.
@@ -35,6 +46,10 @@ pub(super) struct UnitState {
     /// Probed, and answering as far as is known.
     pub(super) ready: Option<ReadyEndpoint>,
     pub(super) unhealthy: Option<String>,
+    /// What is missing while it does not answer yet.
+    pub(super) waiting: Option<String>,
+    /// The runs of its daemon that are counted.
+    pub(super) runs: u64,
     /// Of a unit without a daemon (unmanaged).
     pub(super) plain: Option<(PluginState, String)>,
 }
@@ -109,26 +124,88 @@ impl Inner {
             self.publish(&services, None, reason);
         } else if !daemon.reason.is_empty() && state.ready.is_none() {
             self.publish(&services, None, &clip(&daemon.reason));
+        } else if state.ready.is_none() && is_starting(daemon.phase) {
+            self.publish_first(&services, "it is being started");
         }
+        self.count(unit, daemon);
         let Some(state) = self.units.get_mut(unit) else {
             return;
         };
+        if daemon.phase != Phase::Starting {
+            state.waiting = None;
+        }
         state.daemon = Some(daemon.clone());
         let status = Arc::make_mut(&mut self.status);
-        if let Some(container) = status.containers.get_mut(unit) {
-            if daemon.phase == Phase::Cleaning || daemon.phase == Phase::Down {
-                container.pid = None;
-            }
-            container.runs = daemon.runs;
-            container.last_exit = daemon
-                .last_exit
+        if let Some(container) = status.containers.get_mut(unit)
+            && matches!(daemon.phase, Phase::Cleaning | Phase::Down)
+        {
+            container.pid = None;
+        }
+    }
+
+    /// In place of what nobody has said anything about yet.
+    fn publish_first(&mut self, services: &[Service], reason: &str) {
+        let nothing = EndpointState::default().reason;
+        let unsaid = |service: &&Service| {
+            let endpoint = self.endpoints.get(service);
+            endpoint.is_some_and(|endpoint| endpoint.borrow().reason == nothing)
+        };
+        let unsaid: Vec<Service> = services.iter().filter(unsaid).copied().collect();
+        self.publish(&unsaid, None, reason);
+    }
+
+    /// Adds what a daemon has done since it was last heard of. One that was taken over has run before.
+    fn count(&mut self, unit: usize, daemon: &DaemonStatus) {
+        let (Some(state), Some(id)) = (
+            self.units.get_mut(unit),
+            self.status
+                .containers
+                .get(unit)
+                .map(|container| container.id.value().to_owned()),
+        ) else {
+            return;
+        };
+        let total = self.totals.entry(id).or_default();
+        let before = total.clone();
+        total.runs += daemon.runs.saturating_sub(state.runs);
+        state.runs = daemon.runs;
+        if matches!(daemon.phase, Phase::Starting | Phase::Running) {
+            total.runs = total.runs.max(1);
+        }
+        if let Some((at, exit)) = &daemon.last_exit {
+            let same = state
+                .daemon
                 .as_ref()
-                .map(|(at, exit)| LastExit {
+                .is_some_and(|before| before.last_exit == daemon.last_exit);
+            if !same {
+                total.last_exit = Some(LastExit {
                     at: wall(*at),
                     status: exit.status,
                     text: exit.to_string(),
-                })
-                .or_else(|| container.last_exit.take());
+                });
+            }
+        }
+        self.counted |= *total != before;
+        let total = total.clone();
+        if let Some(container) = Arc::make_mut(&mut self.status).containers.get_mut(unit) {
+            container.runs = total.runs;
+            container.last_exit = total.last_exit;
+        }
+    }
+
+    pub(super) fn load_totals(&mut self, record: TotalsRecord) {
+        for recorded in record.containers {
+            let (id, old) = recorded.into_total();
+            let total = self.totals.entry(id).or_default();
+            total.runs += old.runs;
+            total.last_exit = total.last_exit.take().or(old.last_exit);
+        }
+        let totals = &self.totals;
+        for container in &mut Arc::make_mut(&mut self.status).containers {
+            if let Some(total) = totals.get(container.id.value()) {
+                container.runs = total.runs;
+                container.last_exit.clone_from(&total.last_exit);
+            }
         }
     }
 
@@ -149,8 +226,10 @@ impl Inner {
             }
             states.push((state, reason));
         }
-        let restarts = self.units.iter().filter_map(|unit| unit.daemon.as_ref());
-        let restarts = restarts.map(|daemon| daemon.runs.saturating_sub(1)).sum();
+        let containers = self.status.containers.iter();
+        let restarts = containers
+            .map(|container| container.runs.saturating_sub(1))
+            .sum();
         let (mut state, mut reason, retry) =
             found.unwrap_or((PluginState::Idle, String::new(), None));
         if let Some((overall, why)) = &self.overall {
@@ -193,8 +272,9 @@ fn unit_state(unit: &UnitState) -> (PluginState, String, Option<Instant>) {
         return (state, reason, None);
     };
     let state = container_state(daemon, unit.ready.is_some(), unit.unhealthy.is_some());
-    let reason = match (&unit.unhealthy, state) {
-        (Some(reason), PluginState::Unhealthy) => reason.clone(),
+    let reason = match (&unit.unhealthy, &unit.waiting, state) {
+        (Some(reason), _, PluginState::Unhealthy) => reason.clone(),
+        (_, Some(waiting), PluginState::Starting) => waiting.clone(),
         _ => clip(&daemon.reason),
     };
     (state, reason, daemon.next_retry)
@@ -216,6 +296,10 @@ pub(super) fn container_state(daemon: &DaemonStatus, ready: bool, unhealthy: boo
         // Preparing, launching, starting, and phases that may be added.
         _ => PluginState::Starting,
     }
+}
+
+fn is_starting(phase: Phase) -> bool {
+    matches!(phase, Phase::Preparing | Phase::Launching | Phase::Starting)
 }
 
 pub(super) fn trim(history: &mut Vec<Transition>) {

@@ -67,3 +67,21 @@ fn a_history_record_has_the_bytes_of_its_golden_file() {
         })],
     });
 }
+
+#[test]
+fn a_totals_record_has_the_bytes_of_its_golden_file() {
+    let total = Total {
+        runs: 3,
+        last_exit: Some(LastExit {
+            at: UNIX_EPOCH + Duration::from_millis(1_790_000_000_123),
+            status: Some(9),
+            text: "signal 9".to_owned(),
+        }),
+    };
+    let id = "longshore-0123456789abcdef-org-example-nfs-default--NODE_SERVICE".to_owned();
+    let recorded = RecordedTotal::new((id.clone(), total.clone()));
+    assert_eq!(recorded.clone().into_total(), (id, total));
+    golden(&TotalsRecord {
+        containers: vec![recorded],
+    });
+}

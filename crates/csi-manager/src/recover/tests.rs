@@ -85,3 +85,24 @@ fn nothing_is_stopped_while_something_is_mounted() {
     kept.mounted = true;
     assert_eq!(decide(&kept), Verdict::Keep);
 }
+
+#[test]
+fn a_container_whose_record_is_lost_is_adopted_when_it_tells_that_it_is_todays() {
+    let today = hash(1);
+    for held in [Held::Missing, Held::Empty, Held::Damaged] {
+        for (environment, wanted, adopted) in [
+            (Some(today), Some(today), true),
+            (Some(hash(2)), Some(today), false),
+            (Some(today), None, false),
+        ] {
+            let mut found = facts(Listed::Running, held, wanted);
+            found.environment = environment;
+            let verdict = decide(&found);
+            assert_eq!(verdict == Verdict::Adopt, adopted, "{held:?}: {verdict:?}");
+        }
+    }
+    // A record that can be read is believed.
+    let mut other = facts(Listed::Running, Held::Hash(hash(2)), Some(today));
+    other.environment = Some(today);
+    assert!(matches!(decide(&other), Verdict::Stop(_)));
+}

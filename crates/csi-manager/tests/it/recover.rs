@@ -102,10 +102,12 @@ async fn recover_row_04_a_path_that_is_none_of_ours_is_reported() {
     let containers = record.parent().unwrap().parent().unwrap().to_owned();
     fs::create_dir(containers.join("a.b c")).unwrap();
     let manager = recovered(&rig, vec![plugin("a", &[&[1, 2]])]).await;
-    let strays = manager.status().borrow().strays.clone();
+    let foreign = manager.status().borrow().foreign.clone();
     assert!(
-        strays.iter().any(|stray| stray.what.ends_with("a.b c")),
-        "{strays:?}"
+        foreign
+            .iter()
+            .any(|foreign| foreign.path.ends_with("a.b c")),
+        "{foreign:?}"
     );
     ready(&manager, "a", Service::Node).await;
     assert!(kills(&rig).is_empty());
@@ -166,7 +168,7 @@ async fn recover_row_07_an_up_to_date_container_is_kept_untouched() {
     state_is(&manager, "a", PluginState::Ready).await;
     rig.kill(&id("a", BOTH));
     plugin_is(&manager, "a", "back", |p| {
-        p.restarts == 0 && p.containers[0].runs == 1
+        p.restarts == 1 && p.containers[0].runs == 2
     })
     .await;
     ready(&manager, "a", Service::Node).await;
@@ -322,7 +324,7 @@ async fn recover_row_14_any_other_id_is_reported_and_never_killed() {
     ready(&manager, "a", Service::Node).await;
     let strays = manager.status().borrow().strays.clone();
     assert_eq!(strays.len(), 1, "{strays:?}");
-    assert!(strays[0].what.contains(&stray));
+    assert_eq!(strays[0].id, stray);
     assert!(kills(&rig).is_empty());
     assert_eq!(rig.agent.running().len(), 4);
 }

@@ -83,6 +83,62 @@ pub enum ConfigError {
     },
 }
 
+impl ConfigError {
+    /// The line in its file, 0 where there is none.
+    fn line(&self) -> usize {
+        match self {
+            Self::Syntax { origin, .. } | Self::Invalid { origin, .. } => match origin {
+                Origin::File { line, .. } => *line,
+                Origin::Default | Origin::Env(_) | Origin::Flag(_) => 0,
+            },
+            Self::Read { .. } | Self::TooLarge { .. } | Self::NoHome { .. } => 0,
+        }
+    }
+}
+
+/// Everything that is wrong with a configuration: at least one thing, in the order of the file's lines.
+/// As text all of it is one line.
+#[derive(Debug, thiserror::Error)]
+#[error("{}", joined(errors))]
+pub struct ConfigErrors {
+    errors: Vec<ConfigError>,
+}
+
+impl ConfigErrors {
+    /// There must be one.
+    pub(crate) fn of(mut errors: Vec<ConfigError>) -> Self {
+        errors.sort_by_key(ConfigError::line);
+        Self { errors }
+    }
+
+    /// One after the other.
+    pub fn iter(&self) -> std::slice::Iter<'_, ConfigError> {
+        self.errors.iter()
+    }
+}
+
+impl<'a> IntoIterator for &'a ConfigErrors {
+    type Item = &'a ConfigError;
+    type IntoIter = std::slice::Iter<'a, ConfigError>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
+impl From<ConfigError> for ConfigErrors {
+    fn from(error: ConfigError) -> Self {
+        Self {
+            errors: vec![error],
+        }
+    }
+}
+
+fn joined(errors: &[ConfigError]) -> String {
+    let texts: Vec<_> = errors.iter().map(ToString::to_string).collect();
+    texts.join("; ")
+}
+
 fn key_prefix(key: &str) -> String {
     if key.is_empty() {
         String::new()

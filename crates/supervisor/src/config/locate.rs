@@ -87,6 +87,47 @@ impl<'a> Located<'a> {
     }
 }
 
+/// A key as TOML writes it: in quotes where it has to be.
+pub(crate) fn quoted(name: &str) -> std::borrow::Cow<'_, str> {
+    let bare = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
+    if !name.is_empty() && name.chars().all(bare) {
+        name.into()
+    } else {
+        format!("\"{name}\"").into()
+    }
+}
+
+/// Takes the innermost key out whose name or value covers the byte `offset`; false when there is none.
+pub(crate) fn prune(table: &mut DeTable<'_>, offset: usize) -> bool {
+    let covers = |span: std::ops::Range<usize>| {
+        span.start <= offset && offset < span.end.max(span.start + 1)
+    };
+    let found = table.iter_mut().find_map(|(name, value)| {
+        let own = covers(name.span());
+        if !own && !covers(value.span()) && !holds(value.get_ref(), offset) {
+            return None;
+        }
+        let deeper = !own
+            && match value.get_mut() {
+                DeValue::Table(inner) => prune(inner, offset),
+                DeValue::Array(items) => items.iter_mut().any(|item| {
+                    let inside = covers(item.span()) || holds(item.get_ref(), offset);
+                    match item.get_mut() {
+                        DeValue::Table(inner) if inside => prune(inner, offset),
+                        _ => false,
+                    }
+                }),
+                _ => false,
+            };
+        Some((name.get_ref().to_string(), deeper))
+    });
+    match found {
+        None => false,
+        Some((_, true)) => true,
+        Some((name, false)) => table.remove(name.as_str()).is_some(),
+    }
+}
+
 fn descend(table: &DeTable<'_>, offset: usize, key: &mut String) {
     for (name, value) in table {
         let covers = |span: std::ops::Range<usize>| {
@@ -100,7 +141,7 @@ fn descend(table: &DeTable<'_>, offset: usize, key: &mut String) {
         if !key.is_empty() {
             key.push('.');
         }
-        key.push_str(name.get_ref());
+        key.push_str(&quoted(name.get_ref()));
         match value.get_ref() {
             DeValue::Table(inner) => descend(inner, offset, key),
             DeValue::Array(items) => {

@@ -1,32 +1,40 @@
 //! The daemon's configuration: read, merged, checked, with the origin of every value.
 //!
 //! One TOML file, a directory of `CSIPluginInfo` JSON files, `LONGSHORE_*` and flags. Reading has
-//! no side effect. The main file is right as a whole or refused as a whole; a broken file of the
-//! plugin directory is reported and leaves the other plugins (and what it said before) alone.
+//! no side effect. The main file is right as a whole or refused as a whole, with all that is wrong; a
+//! broken file of the plugin directory is reported and leaves the other plugins (and what it said
+//! before) alone.
 
+mod agent;
 mod error;
 mod locate;
+mod log;
 mod plugin;
 mod plugin_dir;
+mod problems;
 mod raw;
+mod shape;
 mod show;
 mod sources;
 mod units;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
-use longshore_paths::{RuntimeDir, check_socket_path};
+use longshore_paths::{RuntimeDir, StateRoot, check_socket_path};
 
-pub use error::{ConfigError, Origin};
+pub use agent::{AgentChoice, AgentTcp, EmbeddedAgent};
+pub use error::{ConfigError, ConfigErrors, Origin};
+pub use log::parse_log_filter;
 pub use plugin::PluginSpec;
 pub use show::Setting;
 pub use sources::{DEFAULT_FILE, DEFAULT_TOML, Flags, Sources};
 pub use units::{format_duration, parse_duration, parse_size};
 
-use raw::{RawCsi, RawEmbedded};
-use sources::{Layers, Origins};
+use locate::quoted;
+use plugin::Ground;
+use problems::Problems;
+use sources::Layers;
 
 /// A configuration that can be run.
 #[derive(Debug, Clone)]
@@ -56,54 +64,11 @@ pub struct Config {
 }
 
 /// What the main file gave, for reading the plugin directory again without it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Main {
-    defaults: RawCsi,
+    ground: Ground,
     plugins: Vec<PluginSpec>,
-}
-
-/// Who runs the containers.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum AgentChoice {
-    /// The agent within this process.
-    Embedded(EmbeddedAgent),
-    /// Another process.
-    External {
-        /// Its URL.
-        url: String,
-        /// The file with its bearer token.
-        token_file: Option<PathBuf>,
-    },
-}
-
-/// The embedded agent's settings.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct EmbeddedAgent {
-    /// For how long an exit status can still be asked for.
-    pub exit_retention: Duration,
-    /// The age at which the sandbox of an ended container goes.
-    pub sandbox_max_age: Duration,
-    /// The size that all sandboxes of ended containers may have, in bytes.
-    pub sandbox_max_bytes: u64,
-    /// The size at which stdout and stderr of a container are rotated, in bytes.
-    pub log_max_bytes: u64,
-    /// How many containers may exist at a time.
-    pub max_containers: usize,
-    /// Whether containers get cgroups, where the host allows it.
-    pub cgroups: bool,
-    /// TCP, besides the Unix socket.
-    pub tcp: Option<AgentTcp>,
-}
-
-/// The embedded agent on TCP.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AgentTcp {
-    /// Address and port.
-    pub listen: std::net::SocketAddr,
-    /// The file with the token that callers need.
-    pub token_file: PathBuf,
-    /// Certificate chain and key, both PEM.
-    pub tls: Option<(PathBuf, PathBuf)>,
+    warnings: Vec<String>,
 }
 
 impl Config {
@@ -111,70 +76,103 @@ impl Config {
     /// directory keeps the meaning it had there.
     ///
     /// # Errors
-    /// [`ConfigError`], naming file, line and key. Broken files of the plugin directory are no
-    /// error here but in [`Config::errors`].
-    pub fn load(sources: &Sources, previous: Option<&Self>) -> Result<Self, ConfigError> {
+    /// [`ConfigErrors`]: all that is wrong, each with file, line and key. Broken files of the plugin
+    /// directory are no error here but in [`Config::errors`].
+    pub fn load(sources: &Sources, previous: Option<&Self>) -> Result<Self, ConfigErrors> {
         let Layers {
             raw,
             table,
             origins,
+            misshapen,
         } = sources.read()?;
+        let mut problems = Problems::new(&origins, misshapen);
+        for (key, path) in [
+            ("state_dir", &raw.state_dir),
+            ("runtime_dir", &raw.runtime_dir),
+            ("csi.plugin_dir", &raw.csi.plugin_dir),
+        ] {
+            if let Some(path) = path.as_ref().filter(|path| !path.is_absolute()) {
+                let message = format!("`{}` is not an absolute path", path.display());
+                problems.note(key, message);
+            }
+        }
+        let plugin_dir = raw.csi.plugin_dir.clone();
+        // What is refused has a stand-in, so that the rest can be judged, too.
         let state_dir = match &raw.state_dir {
-            Some(dir) => absolute(&origins, "state_dir", dir)?,
-            None => default_state_dir(sources)?,
+            Some(dir) => dir.clone(),
+            None => problems
+                .keep(default_state_dir(sources))
+                .unwrap_or_else(|| PathBuf::from("/")),
         };
         let runtime_dir = match &raw.runtime_dir {
-            Some(dir) => absolute(&origins, "runtime_dir", dir)?,
+            Some(dir) => dir.clone(),
             None => default_runtime_dir(sources, &state_dir),
         };
         // The longest of the sockets below it; every plugin has such a one.
         let socket = RuntimeDir::new(&runtime_dir).csi_socket("0123456789abcdef");
-        check_socket_path(&socket)
-            .map_err(|error| origins.invalid("runtime_dir", error.to_string()))?;
-        if raw.log.trim().is_empty() {
-            return Err(origins.invalid("log", "empty; write a level like \"info\""));
+        if let Err(error) = check_socket_path(&socket) {
+            problems.note("runtime_dir", error.to_string());
         }
-        let mut config = Self {
-            path: origins.path().map(Path::to_owned),
-            agent: agent(&raw.agent, &origins)?,
-            agent_id: raw.agent.id.clone(),
-            plugin_dir: match &raw.csi.plugin_dir {
-                Some(dir) => Some(absolute(&origins, "csi.plugin_dir", dir)?),
-                None => None,
-            },
-            state_dir,
-            runtime_dir,
-            log: raw.log.clone(),
-            plugins: Vec::with_capacity(raw.plugins.len()),
-            warnings: Vec::new(),
-            errors: Vec::new(),
-            settings: Vec::new(),
-            main: Arc::default(),
-        };
+        if let Err(message) = parse_log_filter(&raw.log) {
+            problems.note("log", message);
+        }
+        let agent = agent::choice(&raw.agent, &mut problems);
         // The defaults of all plugins are judged even when no plugin uses them.
-        plugin::check_defaults(&raw.csi)
-            .map_err(|refusal| origins.invalid(format!("csi.{}", refusal.key), refusal.message))?;
+        for refusal in plugin::check_defaults(&raw.csi) {
+            problems.note(format!("csi.{}", refusal.key), refusal.message);
+        }
+        let ground = Ground {
+            defaults: raw.csi,
+            embedded: raw.agent.url.is_none(),
+            uid: sources.uid,
+            state: StateRoot::new(&state_dir),
+            runtime: RuntimeDir::new(&runtime_dir),
+        };
+        let mut plugins = Vec::with_capacity(raw.plugins.len());
         for (name, table) in &raw.plugins {
             let key = plugin_key(name);
-            let plugin = plugin::from_table(name, table, &raw.csi, origins.near(&key));
-            config.plugins.push(plugin.map_err(|refusal| {
-                let dot = if refusal.key.is_empty() { "" } else { "." };
-                origins.invalid(format!("{key}{dot}{}", refusal.key), refusal.message)
-            })?);
+            match plugin::from_table(name, table, &ground, origins.near(&key)) {
+                Ok(plugin) => plugins.push(plugin),
+                Err(refusals) => {
+                    for refusal in refusals {
+                        let dot = if refusal.key.is_empty() { "" } else { "." };
+                        problems.note(format!("{key}{dot}{}", refusal.key), refusal.message);
+                    }
+                }
+            }
         }
-        if let Some((plugin, earlier, id)) = plugin::first_collision(&config.plugins) {
+        for (plugin, earlier, id) in plugin::collisions(&plugins) {
             let message = format!(
                 "its id `{id}` is also that of plugins.{} ({}); change type or name of one",
                 earlier.name(),
                 earlier.origin
             );
-            return Err(origins.invalid(plugin_key(plugin.name()), message));
+            problems.note(plugin_key(plugin.name()), message);
         }
+        let errors = problems.into_errors();
+        if !errors.is_empty() {
+            return Err(ConfigErrors::of(errors));
+        }
+        let main = Main {
+            ground,
+            plugins,
+            warnings: sources.unknown_variables(),
+        };
+        let mut config = Self {
+            path: origins.path().map(Path::to_owned),
+            agent,
+            agent_id: raw.agent.id.clone(),
+            plugin_dir,
+            state_dir,
+            runtime_dir,
+            log: raw.log.clone(),
+            plugins: main.plugins.clone(),
+            warnings: main.warnings.clone(),
+            errors: Vec::new(),
+            settings: Vec::new(),
+            main: Arc::new(main),
+        };
         config.settings = show::settings(&table, &origins.finder(), &config);
-        config.main = Arc::new(Main {
-            defaults: raw.csi,
-            plugins: config.plugins.clone(),
-        });
         config.read_plugin_dir(previous);
         Ok(config)
     }
@@ -184,7 +182,7 @@ impl Config {
     pub fn rescan(&self) -> Self {
         let mut config = self.clone();
         config.plugins.clone_from(&self.main.plugins);
-        config.warnings.clear();
+        config.warnings.clone_from(&self.main.warnings);
         config.errors.clear();
         config.read_plugin_dir(Some(self));
         config
@@ -220,7 +218,7 @@ impl Config {
                 .find(|plugin| plugin.file() == Some(path))
                 .cloned()
         };
-        let found = plugin_dir::read(&dir, &self.main.defaults, &before);
+        let found = plugin_dir::read(&dir, &self.main.ground, &before);
         self.warnings.extend(found.warnings);
         self.errors
             .extend(found.errors.iter().map(ToString::to_string));
@@ -238,7 +236,8 @@ impl Config {
                 continue;
             }
             self.plugins.push(plugin);
-            if let Some((plugin, earlier, id)) = plugin::first_collision(&self.plugins) {
+            let collisions = plugin::collisions(&self.plugins);
+            if let Some((plugin, earlier, id)) = collisions.first() {
                 self.errors.push(format!(
                     "{}: its id `{id}` is also that of plugin {} ({}); change type or name of one",
                     plugin.origin,
@@ -248,6 +247,26 @@ impl Config {
                 self.plugins.pop();
             }
         }
+    }
+
+    /// Whether what is in force with `other` is the same; where it was read from does not matter.
+    pub(crate) fn says_the_same(&self, other: &Self) -> bool {
+        let one = |config: &Self| {
+            let plugins: Vec<_> = config.plugins.iter().map(|p| p.config.clone()).collect();
+            (
+                config.path.clone(),
+                config.plugin_dir.clone(),
+                config.log.clone(),
+                plugins,
+            )
+        };
+        one(self) == one(other)
+    }
+
+    /// Every key that has a default, with it.
+    #[must_use]
+    pub fn defaults() -> Vec<Setting> {
+        show::defaults()
     }
 
     /// Every setting in force with its origin, in the file's order of keys.
@@ -267,101 +286,11 @@ impl PluginSpec {
 }
 
 fn plugin_key(name: &str) -> String {
-    let bare = name
-        .chars()
-        .all(|c| c.is_ascii_alphanumeric() || "-_".contains(c));
-    if bare {
-        format!("plugins.{name}")
-    } else {
-        format!("plugins.\"{name}\"")
-    }
-}
-
-fn absolute(origins: &Origins, key: &str, path: &Path) -> Result<PathBuf, ConfigError> {
-    if path.is_absolute() {
-        Ok(path.to_owned())
-    } else {
-        let message = format!("`{}` is not an absolute path", path.display());
-        Err(origins.invalid(key, message))
-    }
-}
-
-fn agent(raw: &raw::RawAgent, origins: &Origins) -> Result<AgentChoice, ConfigError> {
-    if let Some(url) = &raw.url {
-        if let Err(error) = url.parse::<longshore_agent_client::AgentEndpoint>() {
-            return Err(origins.invalid("agent.url", error.to_string()));
-        }
-        let token_file = match &raw.token_file {
-            Some(file) => Some(absolute(origins, "agent.token_file", file)?),
-            None => None,
-        };
-        return Ok(AgentChoice::External {
-            url: url.clone(),
-            token_file,
-        });
-    }
-    if raw.token_file.is_some() {
-        let message =
-            "only of use with `agent.url`; the embedded agent needs none on its Unix socket";
-        return Err(origins.invalid("agent.token_file", message));
-    }
-    let embedded = &raw.embedded;
-    Ok(AgentChoice::Embedded(EmbeddedAgent {
-        exit_retention: embedded.exit_retention.0,
-        sandbox_max_age: embedded.sandbox_max_age.0,
-        sandbox_max_bytes: embedded.sandbox_max_bytes.0,
-        log_max_bytes: embedded.log_max_bytes.0,
-        max_containers: positive_count(origins, embedded.max_containers)?,
-        cgroups: embedded.cgroups,
-        tcp: agent_tcp(embedded, origins)?,
-    }))
-}
-
-fn positive_count(origins: &Origins, count: u32) -> Result<usize, ConfigError> {
-    match usize::try_from(count) {
-        Ok(count) if count > 0 => Ok(count),
-        _ => Err(origins.invalid("agent.embedded.max_containers", "0 is not allowed")),
-    }
-}
-
-fn agent_tcp(raw: &RawEmbedded, origins: &Origins) -> Result<Option<AgentTcp>, ConfigError> {
-    let Some(listen) = &raw.listen else {
-        return Ok(None);
-    };
-    let Ok(listen) = listen.parse::<std::net::SocketAddr>() else {
-        let message =
-            format!("`{listen}` is no address and port, write it like \"127.0.0.1:5051\"");
-        return Err(origins.invalid("agent.embedded.listen", message));
-    };
-    let Some(token_file) = &raw.token_file else {
-        let message =
-            "TCP needs a token; set `token_file` to a 0600 file of at least 32 random bytes";
-        return Err(origins.invalid("agent.embedded.listen", message));
-    };
-    let tls = match (&raw.tls_certificate, &raw.tls_key) {
-        (Some(certificate), Some(key)) => Some((certificate.clone(), key.clone())),
-        (None, None) => None,
-        (Some(_), None) => {
-            return Err(origins.invalid("agent.embedded.tls_certificate", "set `tls_key` too"));
-        }
-        (None, Some(_)) => {
-            return Err(origins.invalid("agent.embedded.tls_key", "set `tls_certificate` too"));
-        }
-    };
-    if tls.is_none() && !listen.ip().is_loopback() {
-        let message =
-            format!("{listen} is not loopback and needs TLS; set `tls_certificate` and `tls_key`");
-        return Err(origins.invalid("agent.embedded.listen", message));
-    }
-    Ok(Some(AgentTcp {
-        listen,
-        token_file: token_file.clone(),
-        tls,
-    }))
+    format!("plugins.{}", quoted(name))
 }
 
 fn default_state_dir(sources: &Sources) -> Result<PathBuf, ConfigError> {
-    if nix::unistd::geteuid().is_root() {
+    if sources.uid == 0 {
         return Ok(PathBuf::from("/var/lib/longshore"));
     }
     sources
@@ -376,7 +305,7 @@ fn default_state_dir(sources: &Sources) -> Result<PathBuf, ConfigError> {
 }
 
 fn default_runtime_dir(sources: &Sources, state_dir: &Path) -> PathBuf {
-    if nix::unistd::geteuid().is_root() {
+    if sources.uid == 0 {
         return PathBuf::from("/run/longshore");
     }
     // Without XDG_RUNTIME_DIR: a directory of our own, never a name in /tmp that others can take.

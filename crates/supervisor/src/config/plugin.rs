@@ -14,9 +14,11 @@ use super::raw::{RawCsi, RawLiveness, RawOnUnhealthy, RawPlugin, RawRestart, Raw
 use super::units::Span;
 
 mod container;
+mod ground;
 mod policy;
 
 use container::container_info;
+pub(crate) use ground::Ground;
 use policy::{liveness, positive, restart};
 
 /// One plugin of the configuration, valid and complete.
@@ -42,26 +44,42 @@ fn refuse<T>(key: impl Into<String>, message: impl Into<String>) -> Result<T, Re
     })
 }
 
+/// All that is wrong with a plugin.
+#[derive(Debug, Default)]
+pub(crate) struct Refusals(Vec<Refusal>);
+
+impl Refusals {
+    fn note(&mut self, key: impl Into<String>, message: impl Into<String>) {
+        let (key, message) = (key.into(), message.into());
+        self.0.push(Refusal { key, message });
+    }
+
+    fn keep<T>(&mut self, result: Result<T, Refusal>) -> Option<T> {
+        result.map_err(|refusal| self.0.push(refusal)).ok()
+    }
+}
+
 /// A `[plugins.NAME]` table.
 pub(crate) fn from_table(
     name: &str,
     raw: &RawPlugin,
-    defaults: &RawCsi,
+    ground: &Ground,
     origin: Origin,
-) -> Result<PluginSpec, Refusal> {
-    let Some(plugin_type) = raw.type_.clone() else {
-        return refuse(
+) -> Result<PluginSpec, Vec<Refusal>> {
+    let mut refusals = Refusals::default();
+    if raw.type_.is_none() {
+        refusals.note(
             "type",
             "missing; write the plugin's type, like \"org.example.driver\"",
         );
-    };
+    }
     let mut containers = Vec::with_capacity(raw.containers.len());
     for (index, container) in raw.containers.iter().enumerate() {
-        let container = container_info(container).map_err(|refusal| Refusal {
-            key: format!("containers[{index}].{}", refusal.key),
-            ..refusal
-        })?;
-        containers.push(container);
+        let mut own = Refusals::default();
+        containers.push(container_info(container, &mut own));
+        for Refusal { key, message } in own.0 {
+            refusals.note(format!("containers[{index}].{key}"), message);
+        }
     }
     let endpoint = |service: MesosService, endpoint: &Option<String>| {
         endpoint.clone().map(|endpoint| mesos::CsiPluginEndpoint {
@@ -70,7 +88,7 @@ pub(crate) fn from_table(
         })
     };
     let info = mesos::CsiPluginInfo {
-        r#type: plugin_type,
+        r#type: raw.type_.clone().unwrap_or_default(),
         name: raw.name.clone(),
         containers,
         endpoints: [
@@ -83,69 +101,38 @@ pub(crate) fn from_table(
         target_path_root: raw.target_path_root.clone(),
         target_path_exists: raw.target_path_exists,
     };
-    let wanted = raw.services.as_ref().map(|wanted| {
-        wanted
-            .iter()
-            .map(|service| service_of(*service))
-            .collect::<Vec<_>>()
-    });
-    build(name, info, wanted, raw, defaults, origin)
+    build(name, info, raw, ground, origin, refusals)
 }
 
 /// A file of the plugin directory.
 pub(crate) fn from_info(
     name: &str,
     info: mesos::CsiPluginInfo,
-    defaults: &RawCsi,
+    ground: &Ground,
     origin: Origin,
-) -> Result<PluginSpec, Refusal> {
-    build(name, info, None, &RawPlugin::default(), defaults, origin)
+) -> Result<PluginSpec, Vec<Refusal>> {
+    let mut refusals = Refusals::default();
+    ground.check_programs(&info, &mut refusals);
+    build(name, info, &RawPlugin::default(), ground, origin, refusals)
 }
 
 fn build(
     name: &str,
     info: mesos::CsiPluginInfo,
-    wanted: Option<Vec<Service>>,
     own: &RawPlugin,
-    defaults: &RawCsi,
+    ground: &Ground,
     origin: Origin,
-) -> Result<PluginSpec, Refusal> {
+    mut refusals: Refusals,
+) -> Result<PluginSpec, Vec<Refusal>> {
     // The operator's name obeys the rules of a plugin's name: it is typed and printed.
     if let Err(error) = PluginName::new(name) {
-        return refuse("", error.to_string());
+        refusals.note("", error.to_string());
     }
-    check_info(&info)?;
-    let offered = offered(&info)?;
-    let services = match wanted {
-        None => offered.clone(),
-        Some(wanted) if wanted.is_empty() => {
-            return refuse(
-                "services",
-                "empty; name \"controller\", \"node\" or leave it out",
-            );
-        }
-        Some(mut wanted) => {
-            wanted.sort();
-            wanted.dedup();
-            wanted
-        }
-    };
-    for service in &services {
-        if !offered.contains(service) {
-            let what = if info.containers.is_empty() {
-                "endpoint"
-            } else {
-                "container"
-            };
-            return refuse(
-                "services",
-                format!(
-                    "no {what} offers the service \"{}\"; add it to one or leave it out here",
-                    service.short()
-                ),
-            );
-        }
-    }
+    check_info(&info, &mut refusals);
+    ground.check_images(&info, &mut refusals);
+    let offered = refusals.keep(offered(&info)).unwrap_or_default();
+    let services = services(own, &info, offered, &mut refusals);
+    let defaults = &ground.defaults;
     let span = |own: Option<Span>, default: Span| own.unwrap_or(default).0;
     let mut config = PluginConfig::new(name, info);
     config.services = services.into_iter().collect();
@@ -153,44 +140,91 @@ fn build(
         RawOnUnhealthy::Restart => OnUnhealthy::Restart,
         RawOnUnhealthy::Report => OnUnhealthy::Report,
     };
-    config.startup_timeout = positive(
-        "startup_timeout",
-        span(own.startup_timeout, defaults.startup_timeout),
-    )?;
+    let startup_timeout = span(own.startup_timeout, defaults.startup_timeout);
+    if let Some(span) = refusals.keep(positive("startup_timeout", startup_timeout)) {
+        config.startup_timeout = span;
+    }
     config.kill_grace = span(own.kill_grace, defaults.kill_grace);
-    config.liveness = liveness(&own.liveness, &defaults.liveness)?;
-    config.restart = restart(&own.restart, &defaults.restart)?;
-    Ok(PluginSpec { config, origin })
+    if let Some(policy) = refusals.keep(liveness(&own.liveness, &defaults.liveness)) {
+        config.liveness = policy;
+    }
+    if let Some(policy) = refusals.keep(restart(&own.restart, &defaults.restart)) {
+        config.restart = policy;
+    }
+    // By what will be asked for, when nothing is wrong with how it is written.
+    if refusals.0.is_empty() {
+        ground.check_launches(&config, &mut refusals);
+    }
+    if refusals.0.is_empty() {
+        Ok(PluginSpec { config, origin })
+    } else {
+        Err(refusals.0)
+    }
+}
+
+/// What is asked of the plugin: what is named, else all that it offers.
+fn services(
+    own: &RawPlugin,
+    info: &mesos::CsiPluginInfo,
+    offered: Vec<Service>,
+    refusals: &mut Refusals,
+) -> Vec<Service> {
+    let Some(wanted) = &own.services else {
+        return offered;
+    };
+    if wanted.is_empty() {
+        refusals.note(
+            "services",
+            "empty; name \"controller\", \"node\" or leave it out",
+        );
+    }
+    let mut wanted: Vec<_> = wanted.iter().map(|service| service_of(*service)).collect();
+    wanted.sort();
+    wanted.dedup();
+    for service in wanted.iter().filter(|service| !offered.contains(service)) {
+        let what = if info.containers.is_empty() {
+            "endpoint"
+        } else {
+            "container"
+        };
+        refusals.note(
+            "services",
+            format!(
+                "no {what} offers the service \"{}\"; add it to one or leave it out here",
+                service.short()
+            ),
+        );
+    }
+    wanted
 }
 
 /// The defaults of `[csi]` alone.
-pub(crate) fn check_defaults(defaults: &RawCsi) -> Result<(), Refusal> {
-    positive("startup_timeout", defaults.startup_timeout.0)?;
-    liveness(&RawLiveness::default(), &defaults.liveness)?;
-    restart(&RawRestart::default(), &defaults.restart)?;
-    Ok(())
+pub(crate) fn check_defaults(defaults: &RawCsi) -> Vec<Refusal> {
+    let mut refusals = Refusals::default();
+    refusals.keep(positive("startup_timeout", defaults.startup_timeout.0));
+    refusals.keep(liveness(&RawLiveness::default(), &defaults.liveness));
+    refusals.keep(restart(&RawRestart::default(), &defaults.restart));
+    refusals.0
 }
 
-fn check_info(info: &mesos::CsiPluginInfo) -> Result<(), Refusal> {
-    if let Err(error) = PluginType::new(&info.r#type) {
-        return refuse("type", error.to_string());
+fn check_info(info: &mesos::CsiPluginInfo, refusals: &mut Refusals) {
+    if !info.r#type.is_empty()
+        && let Err(error) = PluginType::new(&info.r#type)
+    {
+        refusals.note("type", error.to_string());
     }
     if let Err(error) = PluginName::new(info.name()) {
-        return refuse("name", error.to_string());
+        refusals.note("name", error.to_string());
     }
     match (info.containers.is_empty(), info.endpoints.is_empty()) {
-        (true, true) => {
-            return refuse(
-                "containers",
-                "neither containers nor endpoints; add one or the other",
-            );
-        }
-        (false, false) => {
-            return refuse(
-                "endpoints",
-                "both containers and endpoints; keep one or the other",
-            );
-        }
+        (true, true) => refusals.note(
+            "containers",
+            "neither containers nor endpoints; add one or the other",
+        ),
+        (false, false) => refusals.note(
+            "endpoints",
+            "both containers and endpoints; keep one or the other",
+        ),
         _ => {}
     }
     for (index, endpoint) in info.endpoints.iter().enumerate() {
@@ -199,28 +233,21 @@ fn check_info(info: &mesos::CsiPluginInfo) -> Result<(), Refusal> {
                 Some(service) => format!("endpoints.{}", service.short()),
                 None => format!("endpoints[{index}]"),
             };
-            return refuse(key, error.to_string());
+            refusals.note(key, error.to_string());
         }
     }
     for (index, container) in info.containers.iter().enumerate() {
         let key = |key: &str| format!("containers[{index}].{key}");
         if container.services.is_empty() {
-            return refuse(
+            refusals.note(
                 key("services"),
                 "empty; name \"controller\", \"node\" or both",
             );
         }
         let command = container.command.as_ref();
-        let image = container.container.as_ref().is_some_and(|container| {
-            container.docker.is_some()
-                || container
-                    .mesos
-                    .as_ref()
-                    .is_some_and(|mesos| mesos.image.is_some())
-        });
         let empty = command.is_none_or(|c| c.value.as_deref().is_none_or(str::is_empty));
-        if empty && !image {
-            return refuse(
+        if empty && !has_image(container) {
+            refusals.note(
                 key("command"),
                 "missing or empty; write the program and its arguments",
             );
@@ -229,12 +256,18 @@ fn check_info(info: &mesos::CsiPluginInfo) -> Result<(), Refusal> {
     if let Some(root) = &info.target_path_root
         && !Path::new(root).is_absolute()
     {
-        return refuse(
+        refusals.note(
             "target_path_root",
             format!("`{root}` is not an absolute path"),
         );
     }
-    Ok(())
+}
+
+fn has_image(container: &mesos::CsiPluginContainerInfo) -> bool {
+    container.container.as_ref().is_some_and(|container| {
+        let mesos = container.mesos.as_ref();
+        container.docker.is_some() || mesos.is_some_and(|mesos| mesos.image.is_some())
+    })
 }
 
 /// The services that containers or endpoints offer, in order, each once.
@@ -272,19 +305,30 @@ fn offered(info: &mesos::CsiPluginInfo) -> Result<Vec<Service>, Refusal> {
     Ok(services)
 }
 
-/// Plugins whose containers would carry the same id: the pairs (later, earlier, id).
-pub(crate) fn first_collision<'a>(
+/// Plugins whose containers would carry the same id: (later, earlier, id), once for each later one.
+pub(crate) fn collisions<'a>(
     plugins: impl IntoIterator<Item = &'a PluginSpec>,
-) -> Option<(&'a PluginSpec, &'a PluginSpec, String)> {
+) -> Vec<(&'a PluginSpec, &'a PluginSpec, String)> {
     let mut seen: BTreeMap<String, &PluginSpec> = BTreeMap::new();
+    let mut found: Vec<(&PluginSpec, &PluginSpec, String)> = Vec::new();
     for plugin in plugins {
         for id in plugin.ids() {
-            if let Some(earlier) = seen.insert(id.clone(), plugin) {
-                return Some((plugin, earlier, id));
+            match seen.get(&id) {
+                None => {
+                    seen.insert(id, plugin);
+                }
+                Some(earlier) => {
+                    let told = found
+                        .last()
+                        .is_some_and(|(later, _, _)| std::ptr::eq(*later, plugin));
+                    if !told {
+                        found.push((plugin, earlier, id));
+                    }
+                }
             }
         }
     }
-    None
+    found
 }
 
 impl PluginSpec {

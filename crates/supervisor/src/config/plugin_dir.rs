@@ -10,8 +10,7 @@ use longshore_mesos_api::json::{self, JsonError};
 use longshore_mesos_api::{DecodeLimits, v1 as mesos};
 
 use super::error::{ConfigError, Origin};
-use super::plugin::{self, PluginSpec};
-use super::raw::RawCsi;
+use super::plugin::{self, Ground, PluginSpec};
 use super::sources::{FILE_MAX, read_bounded};
 
 /// The most plugin files that are read.
@@ -28,7 +27,7 @@ pub(crate) struct PluginDir {
 /// Reads every file of `dir`; for a broken one, `previous` gives what it said before.
 pub(crate) fn read(
     dir: &Path,
-    defaults: &RawCsi,
+    ground: &Ground,
     previous: &dyn Fn(&Path) -> Option<PluginSpec>,
 ) -> PluginDir {
     let mut found = PluginDir::default();
@@ -43,14 +42,20 @@ pub(crate) fn read(
         }
     };
     for path in files {
-        match file(&path, defaults, &mut found.warnings) {
+        match file(&path, ground, &mut found.warnings) {
             Ok(plugin) => found.plugins.push(plugin),
-            // Gone between the listing and now: removed, not broken.
-            Err(ConfigError::Read { source, .. })
-                if source.kind() == std::io::ErrorKind::NotFound => {}
-            Err(error) => {
-                found.errors.push(error);
-                found.plugins.extend(previous(&path));
+            Err(errors) => {
+                let gone = |error: &ConfigError| match error {
+                    ConfigError::Read { source, .. } => {
+                        source.kind() == std::io::ErrorKind::NotFound
+                    }
+                    _ => false,
+                };
+                // Gone between the listing and now: removed, not broken.
+                if !errors.iter().any(gone) {
+                    found.errors.extend(errors);
+                    found.plugins.extend(previous(&path));
+                }
             }
         }
     }
@@ -83,16 +88,16 @@ fn files(dir: &Path) -> std::io::Result<Vec<PathBuf>> {
 
 fn file(
     path: &Path,
-    defaults: &RawCsi,
+    ground: &Ground,
     warnings: &mut Vec<String>,
-) -> Result<PluginSpec, ConfigError> {
-    let text = read_bounded(path)?;
+) -> Result<PluginSpec, Vec<ConfigError>> {
+    let text = read_bounded(path).map_err(|error| vec![error])?;
     let limits = DecodeLimits {
         max_bytes: usize::try_from(FILE_MAX).unwrap_or(usize::MAX),
         ..DecodeLimits::default()
     };
     let read = json::from_slice_reporting::<mesos::CsiPluginInfo>(text.as_bytes(), &limits)
-        .map_err(|error| json_error(path, &error))?;
+        .map_err(|error| vec![json_error(path, &error)])?;
     for field in &read.unknown {
         let line = line_of(&text, field);
         warnings.push(format!(
@@ -112,7 +117,7 @@ fn file(
         path: path.to_owned(),
         line: 1,
     };
-    plugin::from_info(&stem, read.message, defaults, origin).map_err(|refusal| {
+    let invalid = |refusal: plugin::Refusal| {
         let key = if refusal.key.is_empty() {
             "file name".to_owned()
         } else {
@@ -126,7 +131,9 @@ fn file(
             key,
             message: refusal.message,
         }
-    })
+    };
+    plugin::from_info(&stem, read.message, ground, origin)
+        .map_err(|refusals| refusals.into_iter().map(invalid).collect())
 }
 
 fn json_error(path: &Path, error: &JsonError) -> ConfigError {

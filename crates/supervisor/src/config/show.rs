@@ -1,7 +1,8 @@
-//! The settings in force, each with its origin: `longshore config show`.
+//! The settings in force, each with its origin: `longshore config show`; and the defaults.
 
 use toml::{Table, Value};
 
+use super::locate::quoted;
 use super::{Config, Origin};
 
 /// One key in force.
@@ -36,18 +37,21 @@ pub(super) fn settings(
     found
 }
 
+/// Every key that has a default, with it.
+pub(super) fn defaults() -> Vec<Setting> {
+    let table: Table = toml::from_str(super::DEFAULT_TOML).unwrap_or_default();
+    let mut found = Vec::new();
+    for (key, value) in &table {
+        leaves(key.clone(), value, &|_| Origin::Default, &mut found);
+    }
+    found
+}
+
 fn leaves(key: String, value: &Value, origin: &dyn Fn(&str) -> Origin, found: &mut Vec<Setting>) {
     match value {
         Value::Table(table) => {
             for (name, value) in table {
-                let bare = name
-                    .chars()
-                    .all(|c| c.is_ascii_alphanumeric() || "-_".contains(c));
-                let key = if bare {
-                    format!("{key}.{name}")
-                } else {
-                    format!("{key}.\"{name}\"")
-                };
+                let key = format!("{key}.{}", quoted(name));
                 leaves(key, value, origin, found);
             }
         }

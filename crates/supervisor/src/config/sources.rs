@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 
 use toml::{Table, Value};
 
-use super::error::{ConfigError, Origin};
+use super::error::{ConfigError, ConfigErrors, Origin};
 use super::locate::Located;
 use super::raw::RawConfig;
+use super::shape;
 
 /// Every key and its default, documented; what `longshore config default` prints.
 pub const DEFAULT_TOML: &str = include_str!("default.toml");
@@ -66,6 +67,23 @@ const OVERRIDES: &[Override] = &[
     },
 ];
 
+/// Variables that are no settings: where the file is, and what every container of ours has.
+const OTHER_VARIABLES: [&str; 2] = ["LONGSHORE_CONFIG", "LONGSHORE_LAUNCH_HASH"];
+
+/// How many letters have to be added, removed or replaced to make one name of the other.
+fn distance(one: &str, other: &str) -> usize {
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (at, a) in one.bytes().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], at + 1);
+        for (column, b) in other.bytes().enumerate() {
+            let replaced = diagonal + usize::from(a != b);
+            diagonal = row[column + 1];
+            row[column + 1] = replaced.min(diagonal + 1).min(row[column] + 1);
+        }
+    }
+    row[other.len()]
+}
+
 /// The values given by flag; `None` where the flag was not given.
 #[derive(Debug, Clone, Default)]
 pub struct Flags {
@@ -110,6 +128,9 @@ pub struct Sources {
     pub env: BTreeMap<String, String>,
     /// The flags.
     pub flags: Flags,
+    /// The user whom the daemon runs as: whose default directories there are, and what their containers
+    /// may be given.
+    pub uid: u32,
 }
 
 impl Sources {
@@ -124,7 +145,35 @@ impl Sources {
                 ours && !value.is_empty()
             })
             .collect();
-        Self { file, env, flags }
+        Self {
+            file,
+            env,
+            flags,
+            uid: nix::unistd::geteuid().as_raw(),
+        }
+    }
+
+    /// A warning for each variable of our name that no setting is read from.
+    pub(crate) fn unknown_variables(&self) -> Vec<String> {
+        let known = || {
+            OVERRIDES
+                .iter()
+                .map(|known| known.env)
+                .chain(OTHER_VARIABLES)
+        };
+        let unknown = self.env.keys().filter(|name| {
+            name.starts_with("LONGSHORE_") && !known().any(|known| known == name.as_str())
+        });
+        let warning = |name: &String| {
+            let closest = known()
+                .map(|known| (distance(name, known), known))
+                .min()
+                .filter(|(distance, _)| *distance <= 3);
+            let hint =
+                closest.map_or_else(String::new, |(_, known)| format!("; did you mean {known}?"));
+            format!("${name}: no setting is read from this variable, ignored{hint}")
+        };
+        unknown.map(warning).collect()
     }
 
     /// An absolute path from the environment, without the empty and the relative.
@@ -143,7 +192,7 @@ impl Sources {
         if let Some(path) = self.env.get("LONGSHORE_CONFIG") {
             return (PathBuf::from(path), true);
         }
-        if nix::unistd::geteuid().is_root() {
+        if self.uid == 0 {
             return (PathBuf::from(DEFAULT_FILE), false);
         }
         let home = self
@@ -156,7 +205,7 @@ impl Sources {
     }
 
     /// Reads and merges, without judging the values.
-    pub(crate) fn read(&self) -> Result<Layers, ConfigError> {
+    pub(crate) fn read(&self) -> Result<Layers, ConfigErrors> {
         let (path, required) = self.main_file();
         let text = match read_bounded(&path) {
             Ok(text) => Some(text),
@@ -165,7 +214,7 @@ impl Sources {
             {
                 None
             }
-            Err(error) => return Err(error),
+            Err(error) => return Err(error.into()),
         };
         self.merge(text.map(|text| (path, text)))
     }
@@ -187,36 +236,24 @@ impl Sources {
             .map(PathBuf::from)
     }
 
-    fn merge(&self, file: Option<(PathBuf, String)>) -> Result<Layers, ConfigError> {
-        let syntax = |origin, key: String, message: &str| ConfigError::Syntax {
-            origin,
-            key,
-            message: message.trim().replace('\n', "; "),
+    fn merge(&self, file: Option<(PathBuf, String)>) -> Result<Layers, ConfigErrors> {
+        let of_ours = |error: &toml::de::Error| ConfigError::Syntax {
+            origin: Origin::Default,
+            key: String::new(),
+            message: error.message().trim().replace('\n', "; "),
         };
-        let mut table: Table = toml::from_str(DEFAULT_TOML)
-            .map_err(|error| syntax(Origin::Default, String::new(), error.message()))?;
+        let mut table: Table = toml::from_str(DEFAULT_TOML).map_err(|error| of_ours(&error))?;
         let mut origins = Origins::default();
+        let mut misshapen = Vec::new();
         if let Some((path, text)) = file {
-            let at = |error: &toml::de::Error| {
-                let located = Located::new(&text);
-                let offset = error.span().map(|span| span.start);
-                let line = offset.map_or(0, |offset| located.line_at(offset));
-                let key = offset.map_or_else(String::new, |offset| located.key_at(offset));
-                syntax(
-                    Origin::File {
-                        path: path.clone(),
-                        line,
-                    },
-                    key,
-                    error.message(),
-                )
-            };
             // Alone first: only a text on its own tells the line of a wrong type or unknown key.
-            toml::from_str::<RawConfig>(&text).map_err(|error| at(&error))?;
-            merge_tables(
-                &mut table,
-                toml::from_str(&text).map_err(|error| at(&error))?,
-            );
+            match shape::read(&path, &text) {
+                Ok((own, errors)) => {
+                    merge_tables(&mut table, own);
+                    misshapen = errors;
+                }
+                Err(errors) => return Err(ConfigErrors::of(errors)),
+            }
             origins.file = Some((path, text));
         }
         for Override { key, env, flag } in OVERRIDES {
@@ -230,12 +267,12 @@ impl Sources {
                 origins.overridden.insert((*key).to_owned(), origin);
             }
         }
-        let raw = RawConfig::try_from_table(table.clone())
-            .map_err(|error| syntax(Origin::Default, String::new(), error.message()))?;
+        let raw = RawConfig::try_from_table(table.clone()).map_err(|error| of_ours(&error))?;
         Ok(Layers {
             raw,
             table,
             origins,
+            misshapen,
         })
     }
 }
@@ -252,6 +289,8 @@ pub(crate) struct Layers {
     pub(crate) raw: RawConfig,
     pub(crate) table: Table,
     pub(crate) origins: Origins,
+    /// What did not fit in the file, and was left out.
+    pub(crate) misshapen: Vec<ConfigError>,
 }
 
 /// Where each key's value comes from.

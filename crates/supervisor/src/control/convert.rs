@@ -4,7 +4,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use longshore_control_api::v1;
 use longshore_csi_manager::{
-    ContainerState, EndpointState, ManagerStatus, PluginState, PluginStatus, Transition,
+    ContainerState, EndpointState, Foreign, ManagerStatus, PluginState, PluginStatus, Transition,
 };
 use longshore_csi_probe::PluginDetails;
 use longshore_paths::Service;
@@ -187,6 +187,13 @@ fn transition(transition: &Transition) -> v1::Transition {
         reason: transition.reason.clone(),
         exit: transition.exit_status.map_or_else(String::new, exit_text),
         stderr: transition.stderr.clone(),
+    }
+}
+
+pub(crate) fn foreign(foreign: &Foreign) -> v1::ForeignPath {
+    v1::ForeignPath {
+        path: foreign.path.to_string_lossy().into_owned(),
+        reason: foreign.reason.clone(),
     }
 }
 

@@ -145,8 +145,7 @@ fn status(
             .as_ref()
             .map(|waiting| (waiting.since, waiting.reason.clone()))
     });
-    let mut errors = config.errors.clone();
-    errors.extend(daemon.refused.iter().map(|(_, reason)| reason.clone()));
+    let errors: Vec<_> = daemon.broken.iter().chain(&daemon.refused).collect();
     let sandbox = |id: &longshore_paths::ContainerId| {
         if embedded {
             facts.state.sandbox(id).to_string_lossy().into_owned()
@@ -168,12 +167,16 @@ fn status(
                 .as_ref()
                 .map_or_else(String::new, |p| p.to_string_lossy().into_owned()),
             loaded_at_ms: millis(daemon.loaded_at),
-            error: errors.join("; "),
-            error_at_ms: match &daemon.refused {
-                Some((at, _)) => millis(*at),
-                None if errors.is_empty() => 0,
-                None => millis(daemon.loaded_at),
-            },
+            error: errors
+                .iter()
+                .map(|(_, error)| error.as_str())
+                .collect::<Vec<_>>()
+                .join("; "),
+            error_at_ms: errors
+                .iter()
+                .map(|(since, _)| millis(*since))
+                .min()
+                .unwrap_or(0),
             warnings: config.warnings.clone(),
         }),
         agent: Some(v1::AgentStatus {
@@ -183,11 +186,8 @@ fn status(
             error: silent.map_or_else(String::new, |(_, reason)| reason),
         }),
         plugins: convert::plugins(manager, request, &sandbox),
-        strays: manager
-            .strays
-            .iter()
-            .map(|s| format!("{}: {}", s.what, s.reason))
-            .collect(),
+        strays: manager.strays.iter().map(|s| s.id.clone()).collect(),
+        foreign: manager.foreign.iter().map(convert::foreign).collect(),
         quarantined: daemon.quarantined.iter().map(convert::aside).collect(),
     }
 }
@@ -283,6 +283,7 @@ impl Control for ControlService {
             Ok(reloaded) => Ok(Response::new(v1::ReloadResponse {
                 changes: reloaded.changes,
                 warnings: reloaded.warnings,
+                errors: reloaded.errors,
             })),
             Err(reason) => Err(Status::invalid_argument(reason)),
         }

@@ -134,3 +134,45 @@ fn a_directory_that_is_missing_is_reported_and_looked_for_again() {
     std::fs::create_dir(dir.path().join("csi.d")).unwrap();
     assert_eq!(config.rescan().errors, Vec::<String>::new());
 }
+
+#[test]
+fn a_file_that_could_not_run_is_broken_like_one_that_cannot_be_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let sources = setup(dir.path());
+    let file = dir.path().join("csi.d/test.json");
+    let command =
+        |command: &str| GOOD.replace("{\"shell\": true, \"value\": \"exec driver\"}", command);
+    for (text, line, part) in [
+        (
+            command("{\"shell\": false, \"value\": \"./driver\"}"),
+            5,
+            "`./driver` is not an absolute path",
+        ),
+        (
+            command("{\"value\": \"x\",\n\"user\": \"no-such-user\"}"),
+            6,
+            "no-such-user",
+        ),
+        (
+            GOOD.replace(
+                "\"command\"",
+                "\"container\": {\"type\": \"MESOS\",\n\"mesos\": {\"image\": {\"type\": \"DOCKER\", \"docker\": {\"name\": \"x\"}}}},\n\"command\"",
+            ),
+            6,
+            "process containers only",
+        ),
+    ] {
+        std::fs::write(&file, text).unwrap();
+        let config = Config::load(&sources, None).unwrap();
+        let beginning = format!("{}:{line}: ", file.display());
+        assert_eq!(config.errors.len(), 1, "{:#?}", config.errors);
+        let error = &config.errors[0];
+        assert!(error.starts_with(&beginning) && error.contains(part), "{error}");
+    }
+    // A mere name is looked for in PATH, as Mesos does.
+    std::fs::write(&file, command("{\"shell\": false, \"value\": \"driver\"}")).unwrap();
+    assert_eq!(
+        Config::load(&sources, None).unwrap().errors,
+        Vec::<String>::new()
+    );
+}

@@ -12,6 +12,8 @@ pub(crate) fn sources(file: &Path) -> Sources {
         file: Some(file.to_owned()),
         env,
         flags: Flags::default(),
+        // Root may switch users and mount.
+        uid: 0,
     }
 }
 

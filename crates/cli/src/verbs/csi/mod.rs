@@ -14,10 +14,11 @@ use std::time::Duration;
 
 use anyhow::Result;
 use longshore_control_api::v1;
+use serde_json::json;
 
 use crate::control::{DaemonArgs, call_within};
 use crate::fault::Exit;
-use crate::output::Out;
+use crate::output::{JSON_VERSION, Out};
 use crate::verbs::block_on;
 
 #[derive(Debug, clap::Args)]
@@ -48,6 +49,9 @@ enum Verb {
         /// Also while one of its processes holds /dev/fuse, and put a change that waits for a mount in force.
         #[arg(long)]
         force: bool,
+        /// For programs.
+        #[arg(long)]
+        json: bool,
         #[command(flatten)]
         daemon: DaemonArgs,
     },
@@ -58,6 +62,9 @@ enum Verb {
         /// Also while one of its processes holds /dev/fuse, and put a change that waits for a mount in force.
         #[arg(long)]
         force: bool,
+        /// For programs.
+        #[arg(long)]
+        json: bool,
         #[command(flatten)]
         daemon: DaemonArgs,
     },
@@ -65,6 +72,9 @@ enum Verb {
     Start {
         /// The plugin.
         name: String,
+        /// For programs.
+        #[arg(long)]
+        json: bool,
         #[command(flatten)]
         daemon: DaemonArgs,
     },
@@ -92,33 +102,51 @@ pub(crate) fn run(args: Args, out: &mut Out) -> Result<Exit> {
             name,
             reset,
             force,
+            json,
             daemon,
         } => block_on(async {
             let mut control = daemon.connect().await?;
-            let request = v1::CsiRestartRequest { name, reset, force };
+            let request = v1::CsiRestartRequest {
+                name: name.clone(),
+                reset,
+                force,
+            };
             call_within(DEADLINE, control.csi_restart(request)).await?;
-            Ok(Exit::Success)
+            done("restart", &name, json, out)
         }),
         Verb::Stop {
             name,
             force,
+            json,
             daemon,
         } => block_on(async {
             let mut control = daemon.connect().await?;
-            let request = v1::CsiStopRequest { name, force };
+            let request = v1::CsiStopRequest {
+                name: name.clone(),
+                force,
+            };
             call_within(DEADLINE, control.csi_stop(request)).await?;
-            Ok(Exit::Success)
+            done("stop", &name, json, out)
         }),
-        Verb::Start { name, daemon } => block_on(async {
+        Verb::Start { name, json, daemon } => block_on(async {
             let mut control = daemon.connect().await?;
-            call_within(DEADLINE, control.csi_start(v1::CsiStartRequest { name })).await?;
-            Ok(Exit::Success)
+            let request = v1::CsiStartRequest { name: name.clone() };
+            call_within(DEADLINE, control.csi_start(request)).await?;
+            done("start", &name, json, out)
         }),
         Verb::Run(args) => run::run(args, out),
         Verb::Volume(args) => volume::run(*args, out),
         Verb::Hostpath(args) => hostpath::run(args),
         Verb::ImportMesos(args) => import_mesos::run(&args, out),
     }
+}
+
+/// An action that was carried out says nothing but in JSON.
+fn done(action: &str, plugin: &str, json: bool, out: &mut Out) -> Result<Exit> {
+    if json {
+        out.json(&json!({"version": JSON_VERSION, "action": action, "plugin": plugin}))?;
+    }
+    Ok(Exit::Success)
 }
 
 /// A CSI service as an argument.

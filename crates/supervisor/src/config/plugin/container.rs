@@ -5,10 +5,14 @@ use std::path::Path;
 use longshore_mesos_api::v1 as mesos;
 use mesos::csi_plugin_container_info::Service as MesosService;
 
-use super::{Refusal, refuse};
+use super::{Refusal, Refusals, refuse};
 use crate::config::raw::{RawContainer, RawMode, RawPropagation, RawService};
 
-pub(super) fn container_info(raw: &RawContainer) -> Result<mesos::CsiPluginContainerInfo, Refusal> {
+/// The container as it is asked for; what is wrong with it goes to `refusals`.
+pub(super) fn container_info(
+    raw: &RawContainer,
+    refusals: &mut Refusals,
+) -> mesos::CsiPluginContainerInfo {
     let mut services: Vec<i32> = Vec::new();
     for service in &raw.services {
         let number: i32 = match service {
@@ -17,27 +21,30 @@ pub(super) fn container_info(raw: &RawContainer) -> Result<mesos::CsiPluginConta
         }
         .into();
         if services.contains(&number) {
-            return refuse("services", "names a service twice");
+            refusals.note("services", "names a service twice");
+        } else {
+            services.push(number);
         }
-        services.push(number);
     }
-    Ok(mesos::CsiPluginContainerInfo {
+    mesos::CsiPluginContainerInfo {
         services,
-        command: Some(command_info(raw)?),
-        resources: resources(raw)?,
-        container: container(raw)?,
-    })
+        command: Some(command_info(raw, refusals)),
+        resources: refusals.keep(resources(raw)).unwrap_or_default(),
+        container: refusals.keep(container(raw)).flatten(),
+    }
 }
 
-fn command_info(raw: &RawContainer) -> Result<mesos::CommandInfo, Refusal> {
+fn command_info(raw: &RawContainer, refusals: &mut Refusals) -> mesos::CommandInfo {
+    if raw.command.is_some() && raw.shell.is_some() {
+        refusals.note("shell", "both `command` and `shell`; keep one");
+    }
     let mut command = match (&raw.command, &raw.shell) {
-        (Some(_), Some(_)) => return refuse("shell", "both `command` and `shell`; keep one"),
         (None, Some(line)) => mesos::CommandInfo {
             shell: Some(true),
             value: Some(line.clone()),
             ..Default::default()
         },
-        (Some(argv), None) => mesos::CommandInfo {
+        (Some(argv), _) => mesos::CommandInfo {
             shell: Some(false),
             value: argv.first().cloned(),
             arguments: argv.clone(),
@@ -45,14 +52,28 @@ fn command_info(raw: &RawContainer) -> Result<mesos::CommandInfo, Refusal> {
         },
         (None, None) => mesos::CommandInfo::default(),
     };
+    let program = raw.command.as_ref().and_then(|argv| argv.first());
+    if let Some(program) = program
+        && raw.image.is_none()
+        && !program.is_empty()
+        && !Path::new(program).is_absolute()
+    {
+        refusals.note(
+            "command",
+            format!(
+                "`{program}` is not an absolute path; write it like \"/usr/bin/driver\", or use `shell`"
+            ),
+        );
+    }
     command.user.clone_from(&raw.user);
     let mut variables = Vec::with_capacity(raw.env.len());
     for (name, value) in &raw.env {
         if name.is_empty() || name.contains(['=', '\0']) || value.contains('\0') {
-            return refuse(
+            refusals.note(
                 format!("env.\"{name}\""),
                 "not a name and value that an environment can hold",
             );
+            continue;
         }
         variables.push(mesos::environment::Variable {
             name: name.clone(),
@@ -63,7 +84,7 @@ fn command_info(raw: &RawContainer) -> Result<mesos::CommandInfo, Refusal> {
     if !variables.is_empty() {
         command.environment = Some(mesos::Environment { variables });
     }
-    Ok(command)
+    command
 }
 
 fn resources(raw: &RawContainer) -> Result<Vec<mesos::Resource>, Refusal> {

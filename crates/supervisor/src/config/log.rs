@@ -1,0 +1,52 @@
+//! The log filter: a level, or `target=level` pairs.
+
+use tracing_subscriber::filter::{LevelFilter, ParseError, Targets};
+
+/// Reads a filter such as `info` or `info,longshore_csi_manager=debug`. No patterns, which would bring an
+/// engine for regular expressions along.
+///
+/// # Errors
+/// A sentence fragment that says what is wrong and what the form is.
+pub fn parse_log_filter(filter: &str) -> Result<Targets, String> {
+    let refused = |why: &str| {
+        format!(
+            "`{filter}` is no filter: {why}; write a level like \"info\", or \
+             \"info,longshore_csi_manager=debug\""
+        )
+    };
+    let words: Vec<&str> = filter.split(',').map(str::trim).collect();
+    for word in words.iter().filter(|word| !word.contains('=')) {
+        // An empty word would be taken for a level.
+        if word.is_empty() || word.parse::<LevelFilter>().is_err() {
+            return Err(refused(&format!(
+                "`{word}` is neither a level nor target=level"
+            )));
+        }
+    }
+    let parsed = words.join(",").parse();
+    parsed.map_err(|error: ParseError| refused(&error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tracing::Level;
+
+    #[test]
+    fn a_filter_is_a_level_and_levels_of_targets() {
+        let filter = parse_log_filter("info, longshore_csi_manager=debug,h2=off").unwrap();
+        for (target, level, enabled) in [
+            ("longshore", Level::INFO, true),
+            ("longshore", Level::DEBUG, false),
+            ("longshore_csi_manager::unit", Level::DEBUG, true),
+            ("longshore_csi_manager::unit", Level::TRACE, false),
+            ("h2::codec", Level::ERROR, false),
+        ] {
+            assert_eq!(filter.would_enable(target, &level), enabled, "{target}");
+        }
+        for bad in ["inof", "", "info,x=loud", "info,longshore"] {
+            let error = parse_log_filter(bad).unwrap_err();
+            assert!(error.contains("write a level like"), "{bad:?}: {error}");
+        }
+    }
+}
