@@ -12,6 +12,8 @@ use crate::SimulateError;
 
 /// The longest case file, in bytes.
 const MAX: u64 = 16 << 20;
+/// The longest timeout of a request, in milliseconds: an hour.
+const TIMEOUT_MS_MAX: usize = 3_600_000;
 
 /// What is played to plugins. Messages are in the JSON form of the protocol, members as in its `.proto`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -29,10 +31,11 @@ pub struct Case {
     /// Containers (`Container`) that exist when plugins connect.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub containers: Vec<Value>,
-    /// That many more containers of 8 KiB each, in the first pod.
+    /// That many more containers of 8 KiB each, in the first pod; at most [`Self::FILLER_MAX`].
     #[serde(skip_serializing_if = "is_default")]
     pub filler: usize,
-    /// That many connections that say nothing, made before plugins connect.
+    /// That many connections that say nothing, made before plugins connect; at most
+    /// [`Self::IDLE_PEERS_MAX`].
     #[serde(skip_serializing_if = "is_default")]
     pub idle_peers: usize,
     /// Another plugin, last in the chain, sets what plugins before it have set: everything conflicts.
@@ -46,10 +49,11 @@ pub struct Case {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Policy {
-    /// Milliseconds for each request; 2,000 when absent.
+    /// Milliseconds for each request, 1 to 3,600,000; 2,000 when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request_timeout_ms: Option<u64>,
-    /// How many requests in a row may time out before a plugin is closed; 1 when absent.
+    /// How many requests in a row may time out before a plugin is closed, at least 1, which it is when
+    /// absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub strikes: Option<u32>,
     /// No container is created while a plugin of the case is not there.
@@ -79,7 +83,7 @@ pub struct Step {
     /// The OCI spec of a new container, to which its own fields are applied.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spec: Option<Value>,
-    /// How often; once when absent. Containers after the first get `-2`, `-3` .. behind their id.
+    /// How often, at most [`Case::TIMES_MAX`] for all steps together; once when absent. Containers after the first get `-2`, `-3` .. behind their id.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub times: Option<usize>,
     /// What must come of it; without it everything but an error is fine.
@@ -133,6 +137,13 @@ pub enum Move {
 }
 
 impl Case {
+    /// The most containers of [`Self::filler`]: 800 MB.
+    pub const FILLER_MAX: usize = 100_000;
+    /// The most connections of [`Self::idle_peers`].
+    pub const IDLE_PEERS_MAX: usize = 1_000;
+    /// The most that happens in a case.
+    pub const TIMES_MAX: usize = 100_000;
+
     /// Reads a case from YAML, of which JSON is a part. `origin` is named in errors.
     ///
     /// # Errors
@@ -183,6 +194,30 @@ impl Case {
         for (index, step) in self.steps.iter().enumerate() {
             step.what(index + 1)?;
         }
+        self.check_numbers()
+    }
+
+    fn check_numbers(&self) -> Result<(), SimulateError> {
+        let of_case = |name, value, most| range("the case", name, value, 0, most);
+        of_case("filler", self.filler, Self::FILLER_MAX)?;
+        of_case("idle_peers", self.idle_peers, Self::IDLE_PEERS_MAX)?;
+        let policy = &self.policy;
+        if let Some(timeout) = policy.request_timeout_ms {
+            let value = usize::try_from(timeout).unwrap_or(usize::MAX);
+            range("policy", "request_timeout_ms", value, 1, TIMEOUT_MS_MAX)?;
+        }
+        if let Some(strikes) = policy.strikes {
+            let value = usize::try_from(strikes).unwrap_or(usize::MAX);
+            range("policy", "strikes", value, 1, usize::MAX)?;
+        }
+        let mut all = 0_usize;
+        for (index, step) in self.steps.iter().enumerate() {
+            let place = format!("step {} of the case", index + 1);
+            let times = step.times.unwrap_or(1);
+            range(&place, "times", times, 1, Self::TIMES_MAX)?;
+            all = all.saturating_add(times);
+            range(&place, "times with those before", all, 1, Self::TIMES_MAX)?;
+        }
         Ok(())
     }
 }
@@ -225,6 +260,25 @@ impl Step {
             )),
         }
     }
+}
+
+fn range(
+    place: &str,
+    name: &'static str,
+    value: usize,
+    min: usize,
+    max: usize,
+) -> Result<(), SimulateError> {
+    if (min..=max).contains(&value) {
+        return Ok(());
+    }
+    Err(SimulateError::Range {
+        place: place.to_owned(),
+        name,
+        value: value as u64,
+        min: min as u64,
+        max: max as u64,
+    })
 }
 
 /// A message in its JSON form. `place` is named in errors.
@@ -293,6 +347,13 @@ mod tests {
     }
 
     #[test]
+    fn numbers_at_their_bounds_are_taken() {
+        let text = "filler: 100000\nidle_peers: 1000\npolicy: {request_timeout_ms: 3600000}\n\
+                    steps: [{action: kill-plugins, times: 99999}, {action: kill-plugins}]";
+        Case::parse(text, "case.yaml").unwrap();
+    }
+
+    #[test]
     fn what_makes_no_sense_is_named_with_its_place() {
         for (text, named) in [
             ("stpes: []", "stpes"),
@@ -310,6 +371,33 @@ mod tests {
             ),
             ("steps: [{action: explode}]", "explode"),
             ("steps: {", "case.yaml"),
+            (
+                "filler: 100001",
+                "the case: filler is 100001, and may be 0 to 100000",
+            ),
+            ("filler: -1", "line 1 column 9"),
+            (
+                "idle_peers: 1001",
+                "idle_peers is 1001, and may be 0 to 1000",
+            ),
+            ("policy: {request_timeout_ms: 0}", "may be 1 to 3600000"),
+            (
+                "policy: {request_timeout_ms: 3600001}",
+                "policy: request_timeout_ms",
+            ),
+            ("policy: {strikes: 0}", "strikes"),
+            (
+                "steps: [{action: kill-plugins, times: 100001}]",
+                "step 1 of the case: times is 100001",
+            ),
+            (
+                "steps: [{action: kill-plugins, times: 0}]",
+                "may be 1 to 100000",
+            ),
+            (
+                "steps: [{action: kill-plugins, times: 100000}, {action: kill-plugins}]",
+                "step 2 of the case: times with those before is 100001",
+            ),
         ] {
             let error = Case::parse(text, "case.yaml").unwrap_err().to_string();
             assert!(error.contains(named), "{text}: {error}");

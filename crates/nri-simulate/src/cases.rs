@@ -51,4 +51,24 @@ mod tests {
             assert!(!case.steps.is_empty(), "{name}");
         }
     }
+
+    /// Of a case in which the bundled plugin does nothing nobody can tell that it works.
+    #[test]
+    fn every_built_in_case_has_something_to_do_for_the_bundled_plugin() {
+        let texts = BUILT_IN.iter().map(|(name, _, text)| (*name, *text));
+        for (name, text) in texts.chain([("example", EXAMPLE)]) {
+            let case = Case::parse(text, name).unwrap();
+            let described = case.steps.iter().filter_map(|step| step.pod.as_ref());
+            for pod in case
+                .pods
+                .iter()
+                .chain(described)
+                .filter(|pod| pod.is_object())
+            {
+                let set = &pod["annotations"];
+                assert!(set["env.longshore.dev"].is_string(), "{name}: {pod}");
+                assert!(set["cpu-shares.longshore.dev"].is_string(), "{name}: {pod}");
+            }
+        }
+    }
 }

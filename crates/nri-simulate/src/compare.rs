@@ -36,7 +36,7 @@ pub(crate) fn problems(
             _ => ContainerAdjustment::default(),
         };
         differ(
-            "adjustment",
+            "adjustment differs",
             &stripped(&wanted),
             &stripped(&came),
             &mut problems,
@@ -54,11 +54,16 @@ pub(crate) fn problems(
             _ => &[],
         };
         let all = |updates: &[ContainerUpdate]| updates.iter().map(stripped).collect::<Value>();
-        differ("updates", &all(&wanted), &all(came), &mut problems);
+        differ("updates differ", &all(&wanted), &all(came), &mut problems);
     }
     if let Some(wanted) = &expected.evictions {
         let came: Value = evicted(outcome).into();
-        differ("evictions", &wanted.clone().into(), &came, &mut problems);
+        differ(
+            "evictions differ",
+            &wanted.clone().into(),
+            &came,
+            &mut problems,
+        );
     }
     Ok(problems)
 }
@@ -99,13 +104,13 @@ fn evicted(outcome: &Outcome) -> Vec<String> {
 }
 
 /// The JSON form without empty parts.
-fn stripped<M: Strip + Clone + longshore_nri_api::cost::Message>(given: &M) -> Value {
+pub(crate) fn stripped<M: Strip + Clone + longshore_nri_api::cost::Message>(given: &M) -> Value {
     message(&given.clone().strip().unwrap_or_default())
 }
 
 fn differ(what: &str, wanted: &Value, came: &Value, problems: &mut Vec<String>) {
     if wanted != came {
-        problems.push(format!("{what} differ:\n{}", diff(wanted, came)));
+        problems.push(format!("{what}:\n{}", diff(wanted, came)));
     }
 }
 
@@ -139,6 +144,7 @@ mod tests {
     fn what_is_written_down_is_fulfilled() {
         let failed = Outcome::Failed { error: "no".into() };
         let changed = Outcome::Changed {
+            requested: None,
             updates: vec![ContainerUpdate::new("c")],
             evictions: vec![],
         };
@@ -159,7 +165,7 @@ mod tests {
                 "\"y\"",
             ),
             ("{}", Outcome::Failed { error: "y".into() }, "y"),
-            (r#"{"adjustment": {}}"#, created(), "adjustment differ"),
+            (r#"{"adjustment": {}}"#, created(), "adjustment differs:"),
             (
                 r#"{"updates": [{"container_id": "c"}]}"#,
                 created(),

@@ -1,8 +1,11 @@
 //! Why a case cannot be played.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use longshore_nri_adaptation::AdaptationError;
+use longshore_nri_adaptation::launch::{Exit, LaunchError};
+use longshore_nri_adaptation::socket::SocketError;
 
 /// Why a case cannot be read or played. What plugins do wrong is in the report, never here.
 #[derive(Debug, thiserror::Error)]
@@ -41,13 +44,27 @@ pub enum SimulateError {
         /// What to change.
         why: String,
     },
+    /// A number of the case is out of its range.
+    #[error("{place}: {name} is {value}, and may be {min} to {max}")]
+    Range {
+        /// `the case`, or the step.
+        place: String,
+        /// The member.
+        name: &'static str,
+        /// What it is.
+        value: u64,
+        /// The least.
+        min: u64,
+        /// The most.
+        max: u64,
+    },
     /// No runtime of that name or version is known.
     #[error("runtime {given:?} is not known: use {known}")]
     Runtime {
         /// What was asked for.
         given: String,
         /// What there is.
-        known: String,
+        known: &'static str,
     },
     /// The runtime that pretends does not start.
     #[error("the runtime does not start: {0}")]
@@ -60,17 +77,39 @@ pub enum SimulateError {
         /// Why.
         why: String,
     },
+    /// A plugin's program cannot be executed.
+    #[error("plugin {plugin:?} cannot be started")]
+    Launch {
+        /// Its full name.
+        plugin: String,
+        /// Why.
+        #[source]
+        source: LaunchError,
+    },
     /// The socket for plugins cannot be made.
-    #[error("no socket for plugins: {0}")]
-    Socket(String),
+    #[error("there is no socket for plugins")]
+    Socket(#[from] SocketError),
+    /// Connections that say nothing cannot be made.
+    #[error("the idle peers of the case cannot be made")]
+    Idle(#[source] std::io::Error),
     /// No plugin was there in time.
-    #[error("{what} within {seconds} s{last_words}")]
+    #[error("{what} within {within:?}{more}")]
     NobodyCame {
         /// Who did not do what.
         what: String,
-        /// How long they had, in seconds.
-        seconds: u64,
-        /// The last lines of standard error, or nothing.
-        last_words: String,
+        /// How long they had.
+        within: Duration,
+        /// Why the runtime closed it, and its last words; or nothing.
+        more: String,
+    },
+    /// A plugin that was started ended before it was active.
+    #[error("plugin {plugin:?} {exit} before it was active{more}")]
+    Ended {
+        /// Its full name.
+        plugin: String,
+        /// How.
+        exit: Exit,
+        /// Why the runtime closed it, and its last words; or nothing.
+        more: String,
     },
 }

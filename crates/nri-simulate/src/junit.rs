@@ -7,15 +7,14 @@ use crate::Report;
 /// The report as a test suite, a test case for each step.
 #[must_use]
 pub fn junit(report: &Report, suite: &str) -> String {
-    let failures = report
-        .steps
-        .iter()
-        .filter(|step| !step.problems.is_empty())
-        .count();
+    let steps = report.steps.iter();
+    let failures = steps.clone().filter(|step| !step.ok()).count();
+    let skipped = steps.filter(|step| step.ok() && step.skipped.is_some());
+    let skipped = skipped.count();
     let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
     let _ = writeln!(
         out,
-        "<testsuites><testsuite name=\"{}\" tests=\"{}\" failures=\"{failures}\">",
+        "<testsuites><testsuite name=\"{}\" tests=\"{}\" failures=\"{failures}\" skipped=\"{skipped}\">",
         escaped(suite),
         report.steps.len()
     );
@@ -28,14 +27,18 @@ pub fn junit(report: &Report, suite: &str) -> String {
             escaped(&step.name),
             step.took.as_secs_f64()
         );
-        match step.problems.first() {
-            None => out.push_str("/>\n"),
-            Some(first) => {
+        match (step.wrong().next(), &step.skipped) {
+            (None, None) => out.push_str("/>\n"),
+            (None, Some(why)) => {
+                let why = escaped(why);
+                let _ = writeln!(out, "><skipped message=\"{why}\"/></testcase>");
+            }
+            (Some(first), _) => {
                 let _ = writeln!(
                     out,
                     "><failure message=\"{}\">{}</failure></testcase>",
                     escaped(first.lines().next().unwrap_or_default()),
-                    escaped(&step.problems.join("\n"))
+                    escaped(&step.wrong().collect::<Vec<_>>().join("\n"))
                 );
             }
         }
@@ -76,13 +79,25 @@ mod tests {
             took: Duration::from_micros(1500),
             outcome: Outcome::Told,
             problems: vec!["a < b\nsecond]]>".into()],
+            skipped: None,
+            losses: vec![],
             notes: vec![],
             unsolicited: vec![],
+        };
+        let idle = StepReport {
+            problems: vec![],
+            skipped: Some("no <plugin>".into()),
+            ..step.clone()
+        };
+        let lost = StepReport {
+            problems: vec![],
+            losses: vec!["it is gone".into()],
+            ..step.clone()
         };
         let report = Report {
             runtime: String::new(),
             plugins: vec![],
-            steps: vec![step],
+            steps: vec![step, idle, lost],
         };
         let xml = junit(&report, "s");
         assert!(
@@ -93,6 +108,14 @@ mod tests {
             xml.contains("message=\"a &lt; b\">a &lt; b\nsecond]]&gt;</failure>"),
             "{xml}"
         );
-        assert!(xml.contains("failures=\"1\""), "{xml}");
+        assert!(
+            xml.contains("tests=\"3\" failures=\"2\" skipped=\"1\""),
+            "{xml}"
+        );
+        assert!(
+            xml.contains("<skipped message=\"no &lt;plugin&gt;\"/>"),
+            "{xml}"
+        );
+        assert!(xml.contains("<failure message=\"it is gone\">"), "{xml}");
     }
 }

@@ -11,6 +11,7 @@ use longshore_nri_adaptation::launch::{Child, Program, spawn};
 use longshore_nri_adaptation::socket::{Listener, SocketOptions};
 use longshore_nri_adaptation::{Adaptation, PluginKind, PluginState};
 use longshore_nri_api::PluginId;
+use longshore_ttrpc::CloseReason;
 use tokio::net::UnixStream;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
@@ -75,6 +76,7 @@ impl Command {
 pub(crate) struct Crew {
     plugins: Plugins,
     wait: Duration,
+    waiting: fn(&Path, Duration),
     running: Vec<(PluginId, Child)>,
     idle: Vec<UnixStream>,
     door: Arc<Door>,
@@ -124,19 +126,23 @@ impl Door {
 
 impl Crew {
     /// Makes the socket, where there is to be one. Starts nothing.
-    pub(crate) fn new(plugins: Plugins, wait: Duration) -> Result<Self, SimulateError> {
+    pub(crate) fn new(
+        plugins: Plugins,
+        wait: Duration,
+        waiting: fn(&Path, Duration),
+    ) -> Result<Self, SimulateError> {
         let door = Arc::new(Door::default());
         let accepting = match &plugins {
             Plugins::Commands(_) => None,
             Plugins::Listen(path) => {
-                let listener = Listener::bind(&SocketOptions::new(path))
-                    .map_err(|error| SimulateError::Socket(error.to_string()))?;
+                let listener = Listener::bind(&SocketOptions::new(path))?;
                 Some(tokio::spawn(accept(listener, Arc::clone(&door))))
             }
         };
         Ok(Self {
             plugins,
             wait,
+            waiting,
             running: Vec::new(),
             idle: Vec::new(),
             door,
@@ -147,8 +153,7 @@ impl Crew {
     /// Connections that say nothing.
     pub(crate) fn idle(&mut self, runtime: &Adaptation, peers: usize) -> Result<(), SimulateError> {
         for _ in 0..peers {
-            let (near, far) =
-                UnixStream::pair().map_err(|error| SimulateError::Socket(error.to_string()))?;
+            let (near, far) = UnixStream::pair().map_err(SimulateError::Idle)?;
             runtime.attach(near);
             self.idle.push(far);
         }
@@ -162,18 +167,23 @@ impl Crew {
             for command in commands {
                 let program =
                     Program::untrusted(command.id.clone(), &command.program, command.args.clone());
-                let failed = |why: String| SimulateError::Plugin {
-                    plugin: command.id.to_string(),
-                    why,
-                };
+                let plugin = || command.id.to_string();
                 let mut child = spawn(&program)
                     .await
-                    .map_err(|error| failed(error.to_string()))?;
+                    .map_err(|source| SimulateError::Launch {
+                        plugin: plugin(),
+                        source,
+                    })?;
                 let stream = child.take_stream();
                 self.running.push((command.id.clone(), child));
                 match stream {
                     Some(stream) => runtime.attach(stream),
-                    None => return Err(failed("its socket is gone".to_owned())),
+                    None => {
+                        return Err(SimulateError::Plugin {
+                            plugin: plugin(),
+                            why: "its socket is gone".to_owned(),
+                        });
+                    }
                 }
             }
         }
@@ -181,14 +191,18 @@ impl Crew {
     }
 
     async fn active(&mut self, runtime: &Adaptation) -> Result<(), SimulateError> {
-        let deadline = Instant::now() + self.wait;
-        let late = |what: String, last_words: String| SimulateError::NobodyCame {
+        let began = Instant::now();
+        let deadline = began + self.wait;
+        let late = |what: String, more: String| SimulateError::NobodyCame {
             what,
-            seconds: self.wait.as_secs(),
-            last_words,
+            within: self.wait,
+            more,
         };
         if let Plugins::Listen(path) = &self.plugins {
             let mut changes = runtime.changes();
+            if guests(runtime) == 0 {
+                (self.waiting)(path, self.wait);
+            }
             while guests(runtime) == 0 {
                 match timeout_at(deadline, changes.changed()).await {
                     Ok(Ok(())) => {}
@@ -209,14 +223,16 @@ impl Crew {
                 }
             };
             let outcome = timeout_at(deadline, here).await;
-            if let Ok(None) = outcome {
-                continue;
-            }
-            let what = match outcome {
-                Ok(Some(exit)) => format!("plugin {name:?} ended ({exit:?}) and was not active"),
-                _ => format!("plugin {name:?} was not active"),
-            };
-            return Err(late(what, last_words(child)));
+            let more = || closed_because(runtime, &name, began) + &last_words(child);
+            return Err(match outcome {
+                Ok(None) => continue,
+                Ok(Some(exit)) => SimulateError::Ended {
+                    more: more(),
+                    plugin: name,
+                    exit,
+                },
+                Err(_) => late(format!("plugin {name:?} was not active"), more()),
+            });
         }
         Ok(())
     }
@@ -251,16 +267,27 @@ impl Crew {
 
     /// Whether this plugin was started, and not killed since.
     pub(crate) fn started(&self, plugin: &str) -> bool {
-        self.running.iter().any(|(id, _)| id.to_string() == plugin)
+        self.child(plugin).is_some()
     }
 
-    /// The last lines of standard error of everything that was started.
-    pub(crate) fn last_words(&self, plugin: &str) -> Vec<String> {
+    /// The process of a plugin that was started.
+    pub(crate) fn pid(&self, plugin: &str) -> Option<u32> {
+        u32::try_from(self.child(plugin)?.pid()).ok()
+    }
+
+    /// How the process of a plugin that was started ended, if it has, and its last words; or nothing.
+    pub(crate) fn end_of(&self, plugin: &str) -> String {
+        let Some(child) = self.child(plugin) else {
+            return String::new();
+        };
+        let exit = child.exited().map(|exit| format!("; its process {exit}"));
+        exit.unwrap_or_default() + &last_words(child)
+    }
+
+    fn child(&self, plugin: &str) -> Option<&Child> {
         let mut running = self.running.iter();
-        let child = running.find(|(id, _)| id.to_string() == plugin);
-        child
-            .map(|(_, child)| child.last_lines())
-            .unwrap_or_default()
+        let (_, child) = running.find(|(id, _)| id.to_string() == plugin)?;
+        Some(child)
     }
 }
 
@@ -283,9 +310,22 @@ fn guests(runtime: &Adaptation) -> usize {
 }
 
 fn last_words(child: &Child) -> String {
-    match child.last_lines() {
-        lines if lines.is_empty() => String::new(),
-        lines => format!("; it said: {}", lines.join(" | ")),
+    match child.last_words() {
+        words if words.is_empty() => words,
+        words => format!("; it said: {words}"),
+    }
+}
+
+/// Why the runtime closed a plugin since then; nothing where the plugin did.
+fn closed_because(runtime: &Adaptation, plugin: &str, since: Instant) -> String {
+    let hung_up = CloseReason::PeerClosed.to_string();
+    let plugins = runtime.plugins().into_iter();
+    let mut closed = plugins
+        .filter(|status| status.name == plugin)
+        .filter_map(|status| status.closed);
+    match closed.find(|closed| closed.at >= since && closed.reason != hung_up) {
+        Some(closed) => format!("; the runtime closed it: {}", closed.reason),
+        None => String::new(),
     }
 }
 

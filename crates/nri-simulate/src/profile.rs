@@ -29,6 +29,10 @@ pub struct Profile {
 const OLD: i32 = 0x07ff;
 
 impl Profile {
+    /// What [`Self::parse`] takes, for people.
+    pub const KNOWN: &str = "containerd@1.7, containerd@2.0, containerd@2.1, containerd@2.2, \
+                             cri-o@1.26 to cri-o@1.35, or longshore";
+
     /// Longshore itself.
     #[must_use]
     pub fn longshore() -> Self {
@@ -64,7 +68,7 @@ impl Profile {
         }
         let refuse = || SimulateError::Runtime {
             given: given.to_owned(),
-            known: "containerd@1.7, 2.0, 2.1 or 2.2, cri-o@1.26 to 1.35, or longshore".to_owned(),
+            known: Self::KNOWN,
         };
         let (name, version) = given.split_once('@').ok_or_else(refuse)?;
         let name = match name {
@@ -143,6 +147,18 @@ mod tests {
         assert!(new.events.contains(Event::ValidateContainerAdjustment));
         assert_eq!(Profile::parse("crio@1.32").unwrap().name, "cri-o");
         assert_eq!(Profile::parse("").unwrap(), Profile::longshore());
+    }
+
+    #[test]
+    fn every_runtime_that_is_said_to_be_known_is() {
+        let words = Profile::KNOWN.split([',', ' ']);
+        let named: Vec<&str> = words
+            .filter(|word| word.contains('@') || *word == "longshore")
+            .collect();
+        assert_eq!(named.len(), 7, "{named:?}");
+        for name in named {
+            Profile::parse(name).unwrap();
+        }
     }
 
     #[test]

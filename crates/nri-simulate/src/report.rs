@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use longshore_nri_adaptation::Changes;
-use longshore_nri_api::{ContainerAdjustment, ContainerUpdate, OwningPlugins, cost::Message};
+use longshore_nri_api::{
+    ContainerAdjustment, ContainerUpdate, Field, FieldOwners, LinuxResources, OwningPlugins,
+    cost::Message,
+};
 use serde_json::{Value, json};
 
 /// The version of the JSON form.
@@ -55,8 +58,12 @@ pub struct StepReport {
     pub took: Duration,
     /// What came of it.
     pub outcome: Outcome,
-    /// What is wrong with that; empty when all is as expected.
+    /// What is not as expected; see also [`Self::losses`].
     pub problems: Vec<String>,
+    /// Why it says nothing: it was left out, or what it tries did not come about.
+    pub skipped: Option<String>,
+    /// Plugins that were closed or ended, which nobody can expect.
+    pub losses: Vec<String>,
     /// What deserves a look and is not wrong.
     pub notes: Vec<String>,
     /// What plugins wanted changed by themselves since the step before.
@@ -88,6 +95,9 @@ pub enum Outcome {
     },
     /// Resources are changed.
     Changed {
+        /// What the runtime asked for, where the step is an update of a container: it is the first of
+        /// the updates, as plugins changed it.
+        requested: Option<Box<LinuxResources>>,
         /// Updates: of the container itself first.
         updates: Vec<ContainerUpdate>,
         /// Plugin and container of each eviction.
@@ -104,7 +114,16 @@ impl Report {
     /// Whether everything is as expected.
     #[must_use]
     pub fn ok(&self) -> bool {
-        self.steps.iter().all(|step| step.problems.is_empty())
+        self.steps.iter().all(StepReport::ok)
+    }
+
+    /// With what was not as expected as notes: once [`updated`](crate::updated) is written down, it is.
+    #[must_use]
+    pub fn accepted(mut self) -> Self {
+        for step in &mut self.steps {
+            step.notes.append(&mut step.problems);
+        }
+        self
     }
 
     /// The whole of it as JSON, messages in the JSON form of the protocol. See `docs/json.md`.
@@ -117,6 +136,20 @@ impl Report {
             "plugins": self.plugins.iter().map(plugin).collect::<Vec<_>>(),
             "steps": self.steps.iter().map(step).collect::<Vec<_>>(),
         })
+    }
+}
+
+impl StepReport {
+    /// Whether everything is as expected.
+    #[must_use]
+    pub fn ok(&self) -> bool {
+        self.problems.is_empty() && self.losses.is_empty()
+    }
+
+    /// All that is wrong.
+    pub(crate) fn wrong(&self) -> impl Iterator<Item = &str> {
+        let all = self.problems.iter().chain(&self.losses);
+        all.map(String::as_str)
     }
 }
 
@@ -138,7 +171,8 @@ fn step(step: &StepReport) -> Value {
         "step": step.step,
         "name": step.name,
         "took_us": micros(step.took),
-        "problems": step.problems,
+        "problems": step.wrong().collect::<Vec<_>>(),
+        "skipped": step.skipped,
         "notes": step.notes,
         "unsolicited": step.unsolicited.iter().map(|changes| json!({
             "plugin": changes.plugin.to_string(),
@@ -160,11 +194,16 @@ fn step(step: &StepReport) -> Value {
             "adjustment": message(&**adjustment),
             "updates": updates.iter().map(message).collect::<Vec<_>>(),
             "evictions": self::evictions(evictions),
-            "owners": message(owners),
+            "owners": self::owners(owners),
             "spec_before": before,
             "spec_after": after,
         }),
-        Outcome::Changed { updates, evictions } => json!({
+        Outcome::Changed {
+            requested,
+            updates,
+            evictions,
+        } => json!({
+            "requested": requested.as_deref().map(message),
             "updates": updates.iter().map(message).collect::<Vec<_>>(),
             "evictions": self::evictions(evictions),
         }),
@@ -172,6 +211,25 @@ fn step(step: &StepReport) -> Value {
     };
     value["outcome"] = outcome;
     value
+}
+
+/// For each container the fields, by their names in the `.proto`, and who set them; of those with keys
+/// who set each. A leading dash stands before who only removed one.
+fn owners(owners: &OwningPlugins) -> Value {
+    let name = |field: &i32| match Field::try_from(*field) {
+        Ok(field) => field.as_str_name().to_owned(),
+        Err(_) => field.to_string(),
+    };
+    let of_container = |fields: &FieldOwners| -> Value {
+        let simple = fields.simple.iter();
+        let simple = simple.map(|(field, plugin)| (name(field), plugin.as_str().into()));
+        let compound = fields.compound.iter();
+        let compound = compound.map(|(field, keys)| (name(field), json!(keys.owners)));
+        Value::Object(simple.chain(compound).collect())
+    };
+    let containers = owners.owners.iter();
+    let containers = containers.map(|(id, fields)| (id.clone(), of_container(fields)));
+    Value::Object(containers.collect())
 }
 
 fn evictions(evictions: &[(String, String)]) -> Vec<Value> {

@@ -6,6 +6,7 @@
 //! ```
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::time::Duration;
 
 use longshore_nri_adaptation::{
@@ -37,8 +38,10 @@ pub struct Play {
     pub plugins: Plugins,
     /// The runtime that is imitated.
     pub profile: Profile,
-    /// How long plugins may take until they are active.
+    /// How long plugins may take until they are active; at most a year.
     pub wait: Duration,
+    /// Called when plugins from outside are waited for, with the socket and how long.
+    pub waiting: fn(&Path, Duration),
 }
 
 impl Play {
@@ -53,6 +56,7 @@ impl Play {
             case,
             plugins,
             wait: Duration::from_secs(10),
+            waiting: |_, _| {},
         })
     }
 }
@@ -80,9 +84,13 @@ pub async fn run(play: &Play) -> Result<Report, SimulateError> {
     Ok(report)
 }
 
-/// The case with the expectations that this report fulfils, in place of those that it had.
+/// The case with the expectations that this report fulfils, in place of those that it had. `None` when a
+/// plugin was lost: what comes without it is not what is expected.
 #[must_use]
-pub fn updated(case: &Case, report: &Report) -> Case {
+pub fn updated(case: &Case, report: &Report) -> Option<Case> {
+    if report.steps.iter().any(|step| !step.losses.is_empty()) {
+        return None;
+    }
     let mut case = case.clone();
     for (index, step) in case.steps.iter_mut().enumerate() {
         let first = report.steps.iter().find(|done| done.step == index + 1);
@@ -90,7 +98,7 @@ pub fn updated(case: &Case, report: &Report) -> Case {
             step.expect = first.and_then(|done| compare::fulfilled(&done.outcome));
         }
     }
-    case
+    Some(case)
 }
 
 /// The runtime, its plugins and the table while a case is played.
@@ -118,7 +126,7 @@ impl<'a> Stage<'a> {
             play,
             node,
             rival: play.case.rival.then(Rival::default),
-            crew: Crew::new(play.plugins.clone(), play.wait)?,
+            crew: Crew::new(play.plugins.clone(), play.wait, play.waiting)?,
             runtime: None,
             never: BTreeSet::new(),
         })
@@ -178,29 +186,34 @@ impl<'a> Stage<'a> {
         }
         let took = began.elapsed();
         let expected = step.expect.clone().unwrap_or_default();
-        let mut notes = Vec::new();
+        let mut skipped = matches!(outcome, Outcome::Skipped)
+            .then(|| "the container could not be created".to_owned());
         let expected = match &self.rival {
             Some(rival) if step.expect.is_none() && rival.claimed() => Expected {
                 error: Some("99-rival".to_owned()),
                 ..expected
             },
-            Some(_) if matches!(outcome, Outcome::Created { .. }) => {
-                notes.push("nothing was adjusted, so that there was no conflict".to_owned());
+            Some(_) if step.expect.is_none() && matches!(outcome, Outcome::Created { .. }) => {
+                let why = "nothing was adjusted, so that there was nothing to conflict with";
+                skipped = Some(why.to_owned());
                 expected
             }
             _ => expected,
         };
-        let mut problems = compare::problems(&expected, &outcome)?;
-        if step.action.is_none() {
-            problems.extend(self.losses());
-        }
+        let problems = compare::problems(&expected, &outcome)?;
+        let losses = match step.action {
+            None => self.losses(),
+            Some(_) => Vec::new(),
+        };
         Ok(StepReport {
             step: number,
             name,
             took,
             outcome,
             problems,
-            notes,
+            skipped,
+            losses,
+            notes: Vec::new(),
             unsolicited: self.node.take_changes(),
         })
     }
@@ -241,12 +254,12 @@ impl<'a> Stage<'a> {
         };
         let lost = commands.iter().map(|command| command.id.to_string());
         lost.filter(|name| self.crew.started(name) && !active(name))
-            .map(|name| match self.crew.last_words(&name).as_slice() {
-                [] => format!("plugin {name:?} was closed or ended"),
-                lines => format!(
-                    "plugin {name:?} was closed or ended; it said: {}",
-                    lines.join(" | ")
-                ),
+            .map(|name| {
+                let plugin = here.iter().find(|plugin| plugin.name == name);
+                let closed = plugin.and_then(|plugin| plugin.closed.as_ref());
+                let why = closed.map_or("it is not active", |closed| &closed.reason);
+                let end = self.crew.end_of(&name);
+                format!("plugin {name:?} was closed: {why}{end}")
             })
             .collect()
     }
@@ -258,8 +271,8 @@ impl<'a> Stage<'a> {
                 && plugin.state == PluginState::Active
         });
         ours.map(|plugin| PluginReport {
+            pid: plugin.pid.or_else(|| self.crew.pid(&plugin.name)),
             name: plugin.name,
-            pid: plugin.pid,
             events: plugin.events.to_string(),
             nri_version: plugin.nri_version,
             state_change_only: plugin.state_change_only,
@@ -372,10 +385,11 @@ impl<'a> Stage<'a> {
     }
 
     async fn update(&self, runtime: &Adaptation, scene: Scene) -> Outcome {
+        let requested = scene.resources.unwrap_or_default();
         let request = UpdateContainerRequest {
             pod: Some(scene.pod),
             container: Some(scene.container.clone()),
-            linux_resources: Some(scene.resources.unwrap_or_default()),
+            linux_resources: Some(requested.clone()),
         };
         let change = match runtime
             .update_container(request, &RequestOptions::default())
@@ -390,6 +404,7 @@ impl<'a> Stage<'a> {
         *own.resources_mut() = change.requested;
         self.node.put_container(container, scene.spec);
         Outcome::Changed {
+            requested: Some(Box::new(requested)),
             updates: std::iter::once(own).chain(change.updates).collect(),
             evictions: evictions(change.evictions),
         }
@@ -407,6 +422,7 @@ impl<'a> Stage<'a> {
         self.node.put_container(stopped, scene.spec);
         match outcome {
             Ok(change) => Outcome::Changed {
+                requested: None,
                 updates: change.updates,
                 evictions: evictions(change.evictions),
             },

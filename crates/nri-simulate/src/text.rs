@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::compare::diff;
+use crate::compare::{diff, stripped};
 use crate::report::{Outcome, Report, StepReport};
 
 /// The report as lines: the plugins, then each step with what changes in the container's OCI spec.
@@ -22,31 +22,36 @@ pub fn text(report: &Report) -> String {
     for step in &report.steps {
         self::step(&mut out, step);
     }
-    let bad = report
-        .steps
-        .iter()
-        .filter(|step| !step.problems.is_empty())
-        .count();
-    match bad {
-        0 => out.push_str("all as expected\n"),
-        1 => out.push_str("1 step is not as expected\n"),
-        _ => {
-            let _ = writeln!(out, "{bad} steps are not as expected");
+    let steps = report.steps.iter();
+    let bad = steps.clone().filter(|step| !step.ok()).count();
+    let skipped = steps.filter(|step| step.ok() && step.skipped.is_some());
+    let verdict = match bad {
+        0 => "all as expected".to_owned(),
+        1 => "1 step is not as expected".to_owned(),
+        _ => format!("{bad} steps are not as expected"),
+    };
+    out.push_str(&verdict);
+    match skipped.count() {
+        0 => {}
+        1 => out.push_str(", 1 step is skipped"),
+        skipped => {
+            let _ = write!(out, ", {skipped} steps are skipped");
         }
     }
+    out.push('\n');
     out
 }
 
 fn step(out: &mut String, step: &StepReport) {
-    let mark = if step.problems.is_empty() {
-        "ok  "
-    } else {
-        "BAD "
+    let mark = match (step.ok(), &step.skipped) {
+        (false, _) => "BAD ",
+        (true, Some(_)) => "skip",
+        (true, None) => "ok  ",
     };
     let _ = writeln!(out, "{mark} {}  {:.1?}", step.name, step.took);
     match &step.outcome {
         Outcome::Told => {}
-        Outcome::Skipped => out.push_str("     skipped: the container could not be created\n"),
+        Outcome::Skipped => {}
         Outcome::Created {
             before,
             after,
@@ -63,12 +68,23 @@ fn step(out: &mut String, step: &StepReport) {
                 evictions,
             );
         }
-        Outcome::Changed { updates, evictions } => {
-            changes(
-                out,
-                updates.iter().map(|update| &*update.container_id),
-                evictions,
-            );
+        Outcome::Changed {
+            requested,
+            updates,
+            evictions,
+        } => {
+            let mut others = updates.iter();
+            if let Some(asked) = requested
+                && let Some(own) = others.next()
+            {
+                // The request of the runtime itself is no news, what plugins made of it is.
+                let made = own.linux.clone().unwrap_or_default().resources;
+                let (asked, made) = (stripped(&**asked), stripped(&made.unwrap_or_default()));
+                for line in diff(&asked, &made).lines() {
+                    let _ = writeln!(out, "     {line}");
+                }
+            }
+            changes(out, others.map(|update| &*update.container_id), evictions);
         }
         Outcome::Failed { error } => {
             if step.problems.is_empty() {
@@ -84,12 +100,11 @@ fn step(out: &mut String, step: &StepReport) {
             changes.plugin
         );
     }
-    for line in step
-        .problems
-        .iter()
-        .chain(&step.notes)
-        .flat_map(|text| text.lines())
-    {
+    if let Some(why) = &step.skipped {
+        let _ = writeln!(out, "     skipped: {why}");
+    }
+    let notes = step.notes.iter().map(String::as_str);
+    for line in step.wrong().chain(notes).flat_map(str::lines) {
         let _ = writeln!(out, "     {line}");
     }
 }

@@ -9,7 +9,8 @@ use longshore_nri_api::{
     ValidateContainerAdjustmentRequest,
 };
 
-use crate::plugin::{Configuration, CreateReply, HandlerResult, IntoAnswer, Plugin, UpdateReply};
+use crate::answer::{CreateReply, HandlerResult, IntoAnswer, UpdateReply};
+use crate::plugin::{Configuration, Plugin};
 
 type Boxed<T> = Pin<Box<dyn Future<Output = HandlerResult<T>> + Send>>;
 

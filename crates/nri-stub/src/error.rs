@@ -15,7 +15,7 @@ pub enum StubError {
     /// The plugin's name or index is not valid, or neither the environment, the options nor the
     /// program's file name tell it.
     #[error(
-        "who this plugin is, is not known: {source}; name the program <two digits>-<name>, or set both"
+        "who this plugin is, is not known: {source}; name the program <two digits>-<name>, or give the stub an index and a name"
     )]
     Identity {
         /// What is wrong with the last place looked at.

@@ -14,6 +14,7 @@
 // So that what the attribute writes works in this crate too.
 extern crate self as longshore_nri_stub;
 
+mod answer;
 mod builder;
 mod closures;
 mod connect;
@@ -29,6 +30,7 @@ mod service;
 mod session;
 mod stub;
 
+pub use answer::{CreateReply, HandlerError, HandlerResult, IntoAnswer, UpdateReply};
 pub use builder::StubBuilder;
 pub use closures::Handlers;
 pub use error::StubError;
@@ -42,9 +44,7 @@ pub use longshore_nri_api as api;
 pub use longshore_nri_api::service::DEFAULT_SOCKET;
 pub use longshore_nri_stub_macros::plugin;
 pub use longshore_ttrpc::{CallError, CloseReason, Code, Status};
-pub use plugin::{
-    Configuration, CreateReply, HandlerError, HandlerResult, IntoAnswer, Plugin, UpdateReply,
-};
+pub use plugin::{Configuration, Plugin};
 pub use session::{Ended, Session};
 pub use stub::Stub;
 

@@ -22,10 +22,11 @@ use longshore_ttrpc::{Code, Request, Service, Status};
 use prost::Message;
 use tokio::sync::watch;
 
+use crate::answer::{HandlerError, HandlerResult};
 use crate::gather::{Gather, Step, SyncLimits};
 use crate::handle::Shared;
 use crate::negotiate;
-use crate::plugin::{Configuration, HandlerError, HandlerResult, Plugin};
+use crate::plugin::{Configuration, Plugin};
 
 /// What has happened on one connection.
 #[derive(Debug, Clone, Default)]

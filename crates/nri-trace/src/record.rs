@@ -161,6 +161,7 @@ pub struct Record<R> {
     reader: R,
     line: u64,
     header: Header,
+    cut: bool,
 }
 
 impl<R: BufRead> Record<R> {
@@ -187,7 +188,13 @@ impl<R: BufRead> Record<R> {
             reader,
             line,
             header,
+            cut: false,
         })
+    }
+
+    /// Whether the last entry was cut short, and left out: known once all have been read.
+    pub fn is_cut(&self) -> bool {
+        self.cut
     }
 
     /// The first line.
@@ -209,9 +216,15 @@ impl<R: BufRead> Iterator for Record<R> {
         let line = self.line;
         match next {
             Ok(None) => None,
-            Ok(Some(bytes)) => Some(
-                serde_json::from_slice(&bytes).map_err(|source| TraceError::Line { line, source }),
-            ),
+            Ok(Some(bytes)) => match serde_json::from_slice(&bytes) {
+                Ok(entry) => Some(Ok(entry)),
+                // Whoever wrote it was ended while it did.
+                Err(source) if source.is_eof() && bytes.last() != Some(&b'\n') => {
+                    self.cut = true;
+                    None
+                }
+                Err(source) => Some(Err(TraceError::Line { line, source })),
+            },
             Err(error) => Some(Err(error)),
         }
     }
@@ -223,8 +236,7 @@ struct Lines<R> {
 }
 
 impl<R: BufRead> Lines<R> {
-    /// The next line that is not empty. One that has no end was cut off with whoever wrote it, and
-    /// counts as the end.
+    /// The next line that is not empty; the last one may have no end.
     fn next_line(&mut self) -> Result<Option<Vec<u8>>, TraceError> {
         loop {
             self.line += 1;
@@ -236,15 +248,15 @@ impl<R: BufRead> Lines<R> {
                 .read_until(b'\n', &mut bytes)
                 .map_err(|source| TraceError::Read { line, source })?;
             match bytes.last() {
-                Some(b'\n') if bytes.iter().all(u8::is_ascii_whitespace) => {}
-                Some(b'\n') => return Ok(Some(bytes)),
-                Some(_) if count >= LINE_MAX => {
+                None => return Ok(None),
+                Some(last) if *last != b'\n' && count >= LINE_MAX => {
                     return Err(TraceError::Length {
                         line,
                         max: LINE_MAX,
                     });
                 }
-                Some(_) | None => return Ok(None),
+                Some(_) if bytes.iter().all(u8::is_ascii_whitespace) => {}
+                Some(_) => return Ok(Some(bytes)),
             }
         }
     }
@@ -297,12 +309,26 @@ mod tests {
 
     #[test]
     fn what_was_written_is_read_and_a_cut_end_is_the_end() {
-        let text = text() + "\n" + r#"{"at_us":6,"conn"#;
-        let record = Record::read(text.as_bytes()).unwrap();
-        assert_eq!(record.header().began_ms, 7);
-        let entries: Vec<Entry> = record.map(Result::unwrap).collect();
-        assert_eq!(entries.len(), 1);
-        assert_eq!(entries[0].plugin.as_deref(), Some("10-x"));
+        let whole = text();
+        let (first, entry) = whole.split_once('\n').unwrap();
+        let entry = entry.trim_end();
+        for length in 0..=entry.len() {
+            let text = format!("{whole}\n{}", &entry[..length]);
+            let mut record = Record::read(text.as_bytes()).unwrap();
+            assert_eq!(record.header().began_ms, 7);
+            let entries: Vec<Entry> = record.by_ref().map(Result::unwrap).collect();
+            // One that lacks the line feed alone is whole.
+            let cut = length > 0 && length < entry.len();
+            assert_eq!(record.is_cut(), cut, "{text}");
+            assert_eq!(entries.len(), 1 + usize::from(length == entry.len()));
+            assert_eq!(entries[0].plugin.as_deref(), Some("10-x"));
+        }
+        let mut record = Record::read(first.as_bytes()).unwrap();
+        assert!(record.next().is_none() && !record.is_cut());
+        // What is wrong in its middle is damaged, with or without an end.
+        let damaged = format!("{whole}{{\"at_us\":x");
+        let last = Record::read(damaged.as_bytes()).unwrap().last().unwrap();
+        assert!(matches!(last, Err(TraceError::Line { line: 3, .. })));
     }
 
     #[test]

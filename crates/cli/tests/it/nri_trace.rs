@@ -36,11 +36,11 @@ const REGISTERED: [u8; 18] = [0, 0, 0, 2, 0, 0, 0, 10, 0, 0, 0, 0, 0, 0, 0, 1, 2
 
 /// Has a plugin register through the proxy, ends that, and returns what it printed.
 fn traced(home: &Home, more: &[&str]) -> Done {
+    // A path from where it runs.
     let (listen, connect) = (home.join("proxy.sock"), home.join("runtime.sock"));
     let runtime = UnixListener::bind(&connect).unwrap();
     let mut child = home
-        .command(["nri", "trace", "-o", "record", "--listen"])
-        .arg(&listen)
+        .command(["nri", "trace", "-o", "record", "--listen", "proxy.sock"])
         .arg("--connect")
         .arg(&connect)
         .args(more)
@@ -76,6 +76,7 @@ fn traced(home: &Home, more: &[&str]) -> Done {
         .unwrap();
     let done = Done::from(child.wait_with_output().unwrap()).exits(0);
     assert!(!listen.exists(), "the socket goes with the proxy");
+    assert!(!home.join("proxy.sock.lock").exists(), "and its lock");
     Done { stdout, ..done }
 }
 
@@ -106,6 +107,34 @@ fn what_a_plugin_and_a_runtime_say_is_shown_recorded_and_shown_again() {
         .run(["nri", "trace", "record", "--method", "RegisterPlugin"])
         .exits(0);
     assert_eq!(one.stdout.lines().count(), 3, "{}", one.stdout);
+    assert_eq!(one.stderr, "");
+}
+
+#[test]
+fn a_method_that_is_none_is_refused_and_one_that_is_not_there_is_said_to_be() {
+    let home = Home::new();
+    traced(&home, &[]);
+    let show = |method: &str| home.run(["nri", "trace", "record", "--method", method]);
+    let bogus = show("Bogus").exits(2);
+    for known in ["RegisterPlugin", "CreateContainer", "StateChange"] {
+        assert!(bogus.stderr.contains(known), "{bogus:#?}");
+    }
+    let none = show("StateChange").exits(0);
+    let said = "longshore: none of the 5 entries of record is of StateChange\n";
+    assert_eq!(none.stderr, said);
+}
+
+#[test]
+fn a_record_that_is_cut_short_says_so() {
+    let home = Home::new();
+    let live = traced(&home, &[]);
+    let record = std::fs::read(home.join("record")).unwrap();
+    home.write("cut", &record[..record.len() - 5]);
+    let cut = home.run(["nri", "trace", "cut"]).exits(0);
+    let lines = live.stdout.lines().count() - 1;
+    assert_eq!(cut.stdout.lines().count(), lines, "without the last");
+    let said = "cut ends in the middle of an entry, which is left out";
+    assert!(cut.stderr.contains(said), "{cut:#?}");
 }
 
 #[test]

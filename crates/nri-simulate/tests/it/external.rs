@@ -45,4 +45,24 @@ async fn nobody_comes() {
     play.wait = Duration::from_millis(100);
     let error = run(&play).await.unwrap_err();
     assert!(matches!(error, SimulateError::NobodyCame { .. }), "{error}");
+    assert!(error.to_string().ends_with("within 100ms"), "{error}");
+}
+
+#[tokio::test]
+async fn a_socket_that_cannot_be_made_says_why() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("file"), "").unwrap();
+    let plugins = Plugins::Listen(dir.path().join("file/nri.sock"));
+    let play = Play::new(built_in("restart"), plugins).unwrap();
+    let error = chain(&run(&play).await.unwrap_err());
+    assert!(
+        error.contains("no socket for plugins: cannot use"),
+        "{error}"
+    );
+    assert!(error.contains("os error"), "{error}");
+}
+
+fn chain(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |cause| cause.source());
+    causes.fold(error.to_string(), |line, cause| format!("{line}: {cause}"))
 }

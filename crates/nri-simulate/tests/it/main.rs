@@ -43,6 +43,7 @@ fn built_in(name: &str) -> Case {
 }
 
 fn problems(report: &Report) -> Vec<&str> {
-    let problems = report.steps.iter().flat_map(|step| &step.problems);
+    let steps = report.steps.iter();
+    let problems = steps.flat_map(|step| step.problems.iter().chain(&step.losses));
     problems.map(String::as_str).collect()
 }

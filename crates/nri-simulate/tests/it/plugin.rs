@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use longshore_nri_stub::api::{
-    Container, ContainerAdjustment, ContainerUpdate, Mount, PodSandbox,
+    Container, ContainerAdjustment, ContainerUpdate, LinuxResources, Mount, PodSandbox,
     ValidateContainerAdjustmentRequest,
 };
 use longshore_nri_stub::{HandlerError, Stub, plugin};
@@ -44,6 +44,27 @@ impl Sleeper {
     }
 }
 
+/// Gives a container another share than was asked for, and another container one.
+struct Updater;
+
+#[plugin]
+impl Updater {
+    async fn update_container(
+        &self,
+        _: PodSandbox,
+        container: Container,
+        _: LinuxResources,
+    ) -> Vec<ContainerUpdate> {
+        [container.id.as_str(), "c1"]
+            .map(|id| {
+                let mut update = ContainerUpdate::new(id);
+                update.resources_mut().set_cpu_shares(8_u64);
+                update
+            })
+            .into()
+    }
+}
+
 /// Rejects what is tuned.
 struct Judge;
 
@@ -76,6 +97,7 @@ fn as_a_plugin() {
     match &*name {
         "tuner" => drop(runtime.block_on(stub.run(Tuner))),
         "sleeper" => drop(runtime.block_on(stub.run(Sleeper))),
+        "updater" => drop(runtime.block_on(stub.run(Updater))),
         "judge" => drop(runtime.block_on(stub.run(Judge))),
         "quitter" => {
             use std::io::Write as _;

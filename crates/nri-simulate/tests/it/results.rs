@@ -4,7 +4,7 @@ use std::path::Path;
 
 use longshore_nri_simulate::{Case, EXAMPLE, junit, run, updated};
 
-use crate::{play, played, problems};
+use crate::{built_in, play, played, problems};
 
 const TUNER: &[(&str, &str)] = &[("10", "tuner")];
 
@@ -12,7 +12,7 @@ const TUNER: &[(&str, &str)] = &[("10", "tuner")];
 async fn expectations_are_written_held_against_and_missed() {
     let case = Case::parse(EXAMPLE, "example").unwrap();
     let report = played(case.clone(), TUNER).await;
-    let written = updated(&case, &report);
+    let written = updated(&case, &report).unwrap();
     let expected = written.steps[1].expect.as_ref().unwrap();
     assert_eq!(
         expected.adjustment.as_ref().unwrap()["env"][0]["key"],
@@ -28,13 +28,53 @@ async fn expectations_are_written_held_against_and_missed() {
     let other = played(read, &[("10", "judge")]).await;
     assert!(!other.ok());
     let problems = problems(&other);
-    assert!(problems[0].contains("adjustment differ"), "{problems:?}");
+    assert!(problems[0].contains("adjustment differs"), "{problems:?}");
+    let accepted = other.clone().accepted();
+    assert!(accepted.ok(), "once it is written down");
+    let notes = accepted.steps.iter().flat_map(|step| &step.notes);
+    assert_eq!(notes.count(), problems.len(), "and still shown");
     let failures = other
         .steps
         .iter()
         .filter(|step| !step.problems.is_empty())
         .count();
     assert!(junit(&other, "case").contains(&format!("failures=\"{failures}\"")));
+}
+
+#[tokio::test]
+async fn nothing_is_expected_of_a_plugin_that_was_lost() {
+    let case = built_in("slow");
+    let report = played(case.clone(), &[("10", "sleeper")]).await;
+    let lost = report.steps.iter().find(|step| !step.losses.is_empty());
+    let loss = &lost.unwrap().losses[0];
+    assert!(loss.contains("no answer within 100ms"), "{loss}");
+    assert!(updated(&case, &report).is_none());
+    assert!(!report.accepted().ok());
+}
+
+#[tokio::test]
+async fn an_update_shows_what_plugins_change_and_not_what_the_runtime_asked_for() {
+    let case = "
+pods: [{id: p0}]
+containers: [{id: c0, pod_sandbox_id: p0}, {id: c1, pod_sandbox_id: p0}]
+steps:
+  - {event: UpdateContainer, container: c0, resources: {cpu: {shares: {value: 7}}}}
+";
+    for (plugin, shown) in [("tuner", false), ("updater", true)] {
+        let report = played(Case::parse(case, "case").unwrap(), &[("10", plugin)]).await;
+        assert!(report.ok(), "{:?}", problems(&report));
+        let text = longshore_nri_simulate::text(&report);
+        assert!(!text.contains("updates c0"), "{text}");
+        assert_eq!(text.contains("+      \"value\": 8"), shown, "{text}");
+        assert_eq!(text.contains("updates c1"), shown, "{text}");
+        let json = report.to_json();
+        let outcome = &json["steps"][0]["outcome"];
+        assert_eq!(
+            outcome["requested"]["cpu"]["shares"]["value"], 7,
+            "{outcome}"
+        );
+        assert_eq!(outcome["updates"][0]["container_id"], "c0", "{outcome}");
+    }
 }
 
 #[tokio::test]
@@ -47,11 +87,11 @@ async fn the_json_form_has_the_adjustment_and_its_owners() {
     );
     let created = &json["steps"][1]["outcome"];
     assert_eq!(created["adjustment"]["env"][0]["value"], "yes");
-    assert!(
-        created["owners"].to_string().contains("10-tuner"),
-        "{}",
-        created["owners"]
-    );
+    let owners = &created["owners"]["ctr0"];
+    assert_eq!(owners["Env"]["TUNED"], "10-tuner", "{owners}");
+    assert_eq!(owners["MemLimit"], "10-tuner", "{owners}");
+    let pid = &json["plugins"][0]["pid"];
+    assert!(pid.as_u64().is_some_and(|pid| pid > 1), "{pid}");
     let env = created["spec_after"]["process"]["env"].to_string();
     assert!(env.contains("TUNED=yes"), "{env}");
 }

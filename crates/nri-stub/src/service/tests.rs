@@ -5,8 +5,8 @@ use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 
 use super::*;
+use crate::answer::CreateReply;
 use crate::handle::DEFAULT_REGISTRATION_TIMEOUT;
-use crate::plugin::CreateReply;
 
 #[derive(Debug, thiserror::Error)]
 #[error("cannot read the map")]

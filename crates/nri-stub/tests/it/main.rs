@@ -10,6 +10,7 @@ mod adaptation;
 mod attribute;
 mod examples;
 mod reconnect;
+mod recorder;
 mod registration;
 mod requests;
 mod runtime;

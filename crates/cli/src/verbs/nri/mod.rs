@@ -4,10 +4,14 @@ mod plugin;
 pub(crate) mod simulate;
 mod trace;
 
-use anyhow::Result;
+use std::fmt::Display;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result};
 
 use crate::fault::Exit;
-use crate::output::Out;
+use crate::output::{Out, printable};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -32,4 +36,16 @@ pub(crate) fn run(args: Args, out: &mut Out) -> Result<Exit> {
         Verb::Trace(args) => trace::run(args, out),
         Verb::Plugin(args) => plugin::run(args),
     }
+}
+
+/// Says something beside the output, such as what is waited for.
+fn note(text: impl Display) {
+    let text = printable(&text.to_string());
+    // Nobody is left to tell when stderr is closed.
+    let _closed = writeln!(std::io::stderr(), "longshore: {text}");
+}
+
+/// The path of a socket, which is named from where we are.
+fn absolute(socket: &Path) -> Result<PathBuf> {
+    std::path::absolute(socket).with_context(|| format!("cannot use {}", socket.display()))
 }

@@ -1,10 +1,16 @@
 //! `longshore nri plugin`: the bundled plugin, which does what annotations of a pod say.
 
+use std::path::{Path, PathBuf};
+
 use anyhow::Result;
 use longshore_nri_stub::api::{Container, ContainerAdjustment, PodSandbox, annotation};
-use longshore_nri_stub::{HandlerError, Stub, plugin};
+use longshore_nri_stub::{
+    DEFAULT_SOCKET, ENV_SOCKET, HandlerError, Phase, Stub, StubError, StubStatus, plugin,
+};
+use tokio::sync::watch;
 
-use crate::fault::Exit;
+use super::note;
+use crate::fault::{Exit, Fault};
 use crate::signals::Interrupts;
 use crate::verbs::block_on;
 
@@ -28,7 +34,7 @@ pub(crate) struct Args {
     name: Option<String>,
     /// The runtime's socket, where the plugin is not started by a runtime.
     #[arg(long, value_name = "SOCKET")]
-    socket: Option<std::path::PathBuf>,
+    socket: Option<PathBuf>,
 }
 
 struct Annotated;
@@ -72,19 +78,72 @@ pub(crate) fn run(args: Args) -> Result<Exit> {
     if let Some(name) = args.name {
         stub = stub.name(name);
     }
-    if let Some(socket) = args.socket {
-        stub = stub.socket(socket);
-    }
-    if std::env::var_os(longshore_nri_api::service::ENV_PLUGIN_SOCKET).is_some() {
+    let socket = socket(args.socket);
+    match &socket {
+        Some(socket) => stub = stub.socket(socket),
         // Whoever started it starts it again.
-        stub = stub.no_reconnect();
+        None => stub = stub.no_reconnect(),
     }
+    let stub = stub.build(Annotated).map_err(|error| match &error {
+        StubError::Identity { source } => {
+            let message = format!("{source}: set --index NN and --name NAME");
+            Fault::new(Exit::Usage, message).into()
+        }
+        _ => anyhow::Error::from(error),
+    })?;
     block_on(Box::pin(async {
         let mut interrupts = Interrupts::new()?;
         tokio::select! {
-            ended = stub.run(Annotated) => Ok(ended.map(drop)?),
+            ended = stub.run() => Ok(ended.map(drop)?),
             _ = interrupts.next() => Ok(()),
+            () = tell(stub.watch(), socket.as_deref()) => Ok(()),
         }
     }))?;
     Ok(Exit::Success)
+}
+
+/// Where it connects: the option, `NRI_SOCKET`, or the default; `None` when a runtime started it, and left
+/// it a connection.
+fn socket(option: Option<PathBuf>) -> Option<PathBuf> {
+    let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+    if variable(longshore_nri_api::service::ENV_PLUGIN_SOCKET).is_some() {
+        return None;
+    }
+    let socket = option.or_else(|| variable(ENV_SOCKET).map(PathBuf::from));
+    Some(socket.unwrap_or_else(|| DEFAULT_SOCKET.into()))
+}
+
+/// Says what it waits for, and whom it serves. Does not end.
+async fn tell(mut changes: watch::Receiver<StubStatus>, socket: Option<&Path>) {
+    let Some(socket) = socket else {
+        return std::future::pending().await;
+    };
+    note(format_args!("connects to {}", socket.display()));
+    let mut said = String::new();
+    loop {
+        let now = describe(&changes.borrow_and_update(), socket);
+        if let Some(now) = now.filter(|now| *now != said) {
+            note(&now);
+            said = now;
+        }
+        if changes.changed().await.is_err() {
+            return std::future::pending().await;
+        }
+    }
+}
+
+fn describe(status: &StubStatus, socket: &Path) -> Option<String> {
+    let socket = socket.display();
+    match status.phase {
+        Phase::Active => Some(format!(
+            "serves {} {} at {socket}",
+            status.runtime_name.as_deref().unwrap_or("a runtime"),
+            status.runtime_version.as_deref().unwrap_or_default(),
+        )),
+        Phase::Waiting(_) => Some(match &status.last_error {
+            Some(error) => format!("waits for a runtime at {socket}: {error}"),
+            None => format!("waits for a runtime at {socket}"),
+        }),
+        _ => None,
+    }
 }

@@ -1,16 +1,18 @@
 //! `longshore nri simulate`: plugins tried out without a cluster.
 
 use std::ffi::OsString;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use longshore_nri_api::PluginId;
 use longshore_nri_simulate::{
-    BUILT_IN, Case, Command, EXAMPLE, Play, Plugins, Profile, Report, junit, run as play, text,
-    updated,
+    BUILT_IN, Case, Command, EXAMPLE, Play, Plugins, Profile, Report, SimulateError, junit,
+    run as play, text, updated,
 };
 
+use super::{absolute, note};
 use crate::fault::{Exit, Fault};
 use crate::output::Out;
 use crate::signals::Interrupts;
@@ -20,11 +22,7 @@ use crate::verbs::{block_on, duration};
 const FIRST_INDEX: u8 = 10;
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = "\
-Plays a case to plugins and shows what becomes of the container: exit 1 when something is rejected or not as expected.
-
-Built-in cases for -f: slow, big-sync, restart, idle-peers, required, conflict.
-Runtimes for --runtime: containerd@1.7, containerd@2.0, @2.1, @2.2, cri-o@1.26 to @1.35.")]
+#[command(after_help = help())]
 pub(crate) struct Args {
     /// The plugin: a program and its arguments, started as a runtime starts plugins.
     #[arg(last = true, value_name = "CMD")]
@@ -32,7 +30,7 @@ pub(crate) struct Args {
     /// Another plugin, 'CMD ARGS'; may be repeated. Asked in the order of their indices.
     #[arg(long, value_name = "CMD")]
     plugin: Vec<String>,
-    /// Wait for plugins that connect to this socket instead.
+    /// Make this socket, and wait for plugins that connect to it, instead.
     #[arg(long, value_name = "SOCKET", conflicts_with_all = ["command", "plugin"])]
     listen: Option<PathBuf>,
     /// The index of the plugin: two digits. Otherwise that of its file name, or 10, 11 ..
@@ -53,7 +51,7 @@ pub(crate) struct Args {
     /// The OCI spec of the container, a config.json.
     #[arg(long, value_name = "FILE")]
     spec: Option<PathBuf>,
-    /// Behave like this runtime.
+    /// Behave like this runtime, which is Longshore when not given.
     #[arg(long, value_name = "NAME@VERSION")]
     runtime: Option<String>,
     /// How long plugins may take to come.
@@ -73,6 +71,17 @@ pub(crate) struct Args {
     update: bool,
 }
 
+fn help() -> String {
+    let mut help = String::from(
+        "Plays a case to plugins and shows what becomes of the container: exit 1 when something is rejected or \
+         not as expected.\n\nBuilt-in cases for -f:\n",
+    );
+    for (name, what, _) in BUILT_IN {
+        help = format!("{help}  {name:<11} {what}\n");
+    }
+    help + &format!("\nRuntimes for --runtime: {}.", Profile::KNOWN)
+}
+
 pub(crate) fn run(args: Args, out: &mut Out) -> Result<Exit> {
     if args.print_example {
         out.line(EXAMPLE.trim_end())?;
@@ -89,7 +98,13 @@ pub(crate) fn run(args: Args, out: &mut Out) -> Result<Exit> {
         play_of.profile = Profile::parse(runtime)?;
     }
     play_of.wait = args.wait;
-    let report = block_on(Box::pin(async {
+    play_of.waiting = |socket, wait| {
+        note(format_args!(
+            "waits {wait:?} for a plugin at {}",
+            socket.display()
+        ));
+    };
+    let mut report = block_on(Box::pin(async {
         let mut interrupts = Interrupts::new().context("cannot handle signals")?;
         // What was started is killed with the future.
         tokio::select! {
@@ -97,26 +112,46 @@ pub(crate) fn run(args: Args, out: &mut Out) -> Result<Exit> {
             signal = interrupts.next() => Err(anyhow::anyhow!("interrupted by {signal}")),
         }
     }))?;
+    if let (true, Some(path)) = (args.update, &file) {
+        report = update(&play_of.case, report, path)?;
+    }
     if let Some(path) = &args.junit {
         let suite = file
             .as_deref()
             .unwrap_or_else(|| Path::new("longshore nri simulate"));
         write(path, &junit(&report, &suite.display().to_string()))?;
     }
-    if let (true, Some(path)) = (args.update, &file) {
-        write(path, &updated(&play_of.case, &report).to_text(path)?)?;
-    }
-    show(&report, args.json, args.update, out)
+    show(&report, args.json, out)
 }
 
-fn show(report: &Report, json: bool, update: bool, out: &mut Out) -> Result<Exit> {
+/// Writes down what came as what is expected, which it is from then on.
+fn update(case: &Case, report: Report, path: &Path) -> Result<Report> {
+    let place = path.display();
+    let Some(case) = updated(case, &report) else {
+        note(format_args!(
+            "{place} stays as it is: what comes without a plugin that was lost is not what is expected"
+        ));
+        return Ok(report);
+    };
+    write(path, &case.to_text(path)?)?;
+    let expected = case.steps.iter().filter(|step| step.expect.is_some());
+    let changed = report.steps.iter().filter(|step| !step.ok());
+    note(format_args!(
+        "wrote what is expected of {} of {} steps to {place}; {} came otherwise than expected before",
+        expected.count(),
+        case.steps.len(),
+        changed.count(),
+    ));
+    Ok(report.accepted())
+}
+
+fn show(report: &Report, json: bool, out: &mut Out) -> Result<Exit> {
     if json {
         out.json(&report.to_json())?;
     } else {
         out.line(text(report).trim_end())?;
     }
-    // What was just written down is what is expected.
-    match report.ok() || update {
+    match report.ok() {
         true => Ok(Exit::Success),
         false => Ok(Exit::Failure),
     }
@@ -131,13 +166,22 @@ fn case(args: &Args) -> Result<(Case, Option<PathBuf>)> {
     let built_in = BUILT_IN.iter().find(|(name, ..)| Path::new(name) == file);
     match built_in {
         Some((name, _, text)) => Ok((Case::parse(text, name)?, None)),
-        None => Ok((Case::load(file)?, Some(file.clone()))),
+        None => match Case::load(file) {
+            Ok(case) => Ok((case, Some(file.clone()))),
+            Err(SimulateError::File { source, .. }) if source.kind() == ErrorKind::NotFound => {
+                let names: Vec<_> = BUILT_IN.iter().map(|(name, ..)| *name).collect();
+                let hint = format!("the built-in cases are {}", names.join(", "));
+                let message = format!("there is no case {}: {source}", file.display());
+                Err(Fault::new(Exit::Failure, message).hint(hint).into())
+            }
+            Err(error) => Err(error.into()),
+        },
     }
 }
 
 fn plugins(args: &Args) -> Result<Plugins> {
     if let Some(socket) = &args.listen {
-        return Ok(Plugins::Listen(socket.clone()));
+        return Ok(Plugins::Listen(absolute(socket)?));
     }
     let mut commands = Vec::new();
     if !args.command.is_empty() {

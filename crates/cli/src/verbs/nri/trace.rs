@@ -7,11 +7,13 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, Result};
+use clap::builder::PossibleValuesParser;
 use longshore_nri_adaptation::socket::{Listener, SocketOptions};
-use longshore_nri_trace::{Entry, Event, Header, Proxy, Record, line};
+use longshore_nri_trace::{Entry, Event, Header, METHODS, Proxy, Record, line};
 use nix::fcntl::OFlag;
 use tokio::sync::mpsc;
 
+use super::{absolute, note};
 use crate::fault::Exit;
 use crate::output::Out;
 use crate::signals::Interrupts;
@@ -38,7 +40,7 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "FILE", requires = "listen")]
     output: Option<PathBuf>,
     /// Show this method alone, such as CreateContainer; may be repeated.
-    #[arg(long, value_name = "METHOD")]
+    #[arg(long, value_name = "METHOD", value_parser = PossibleValuesParser::new(METHODS), hide_possible_values = true)]
     method: Vec<String>,
     /// Show all of each message.
     #[arg(long)]
@@ -57,6 +59,7 @@ pub(crate) fn run(args: Args, out: &mut Out) -> Result<Exit> {
     match (args.file, args.listen, args.connect) {
         (Some(file), ..) => show(&file, &view, out),
         (None, Some(listen), Some(connect)) => {
+            let (listen, connect) = (absolute(&listen)?, absolute(&connect)?);
             block_on(record(listen, connect, args.output, &view, out))
         }
         // The parser has refused it.
@@ -67,10 +70,27 @@ pub(crate) fn run(args: Args, out: &mut Out) -> Result<Exit> {
 fn show(path: &Path, view: &View, out: &mut Out) -> Result<Exit> {
     let context = || format!("cannot show {}", path.display());
     let file = File::open(path).with_context(context)?;
-    let record = Record::read(BufReader::new(file)).with_context(context)?;
+    let mut record = Record::read(BufReader::new(file)).with_context(context)?;
     view.header(record.header(), out)?;
-    for entry in record {
-        view.entry(&entry.with_context(context)?, out)?;
+    let (mut shown, mut all) = (0_u64, 0_u64);
+    for entry in record.by_ref() {
+        let entry = entry.with_context(context)?;
+        all += 1;
+        shown += u64::from(view.shows(&entry));
+        view.entry(&entry, out)?;
+    }
+    out.flush()?;
+    let path = path.display();
+    if record.is_cut() {
+        note(format_args!(
+            "{path} ends in the middle of an entry, which is left out: it was being written"
+        ));
+    }
+    if shown == 0 && !view.methods.is_empty() {
+        let methods = view.methods.join(", ");
+        note(format_args!(
+            "none of the {all} entries of {path} is of {methods}"
+        ));
     }
     Ok(Exit::Success)
 }
