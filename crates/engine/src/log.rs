@@ -15,9 +15,11 @@ pub struct LogOptions {
     ///
     /// The end of it is not always the end of the output: Docker 20.10 leaves out what a reader that is behind
     /// had not read yet when the container exited. Whoever needs all follows with
-    /// [`Self::timestamps`], and reads again without `follow` from the last time on.
+    /// [`Self::timestamps`], and once it has exited reads again without `follow` from a second before the last time on.
+    /// Podman 5 leaves out messages in the middle: from it, only what is read without `follow` is all.
     pub follow: bool,
-    /// `since`: from this moment on, which is included.
+    /// `since`: from this moment on. Docker includes it, Podman does not and takes it less exactly: ask from a little
+    /// earlier and pass over what is known.
     pub since: Option<EngineTime>,
     /// `tail`: only so many of the last lines.
     pub tail: Option<u64>,

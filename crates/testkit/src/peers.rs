@@ -205,15 +205,18 @@ fn command_in(name: &str, variable: &str) -> Option<PathBuf> {
 }
 
 fn found(name: &str, program: &str, usual: &[PathBuf]) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let hit = std::env::split_paths(&path)
-        .map(|directory| directory.join(program))
-        .chain(usual.iter().cloned())
-        .find(|candidate| candidate.is_file());
-    match hit {
+    let usual = || usual.iter().find(|candidate| candidate.is_file()).cloned();
+    match in_path(program).or_else(usual) {
         Some(hit) => Some(hit),
         None => skip(name, &format!("`{program}` is not in PATH")),
     }
+}
+
+fn in_path(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .map(|directory| directory.join(program))
+        .find(|candidate| candidate.is_file())
 }
 
 fn has_sys_admin(status: &str) -> bool {

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use http::Method;
-use http::header::CONTENT_TYPE;
 use serde_json::json;
 
 use super::http::{Call, encode, newest_api};
@@ -24,9 +23,6 @@ use crate::version::{ApiVersion, EngineKind, EngineVersion};
 
 /// Most bytes of a list: some 10,000 containers.
 const LIST: usize = 32 << 20;
-/// An engine from here on says itself whether output is framed.
-const SAYS_FRAMED: ApiVersion = ApiVersion::new(1, 42);
-const FRAMED: &str = "application/vnd.docker.multiplexed-stream";
 const SUBJECT: &str = "id";
 
 impl DockerEngine {
@@ -240,15 +236,9 @@ impl DockerEngine {
         if let Some(tail) = options.tail {
             call = call.query("tail", &tail.to_string());
         }
-        // Asked before: the stream of an older engine does not say whether it is framed.
-        let says_framed = self.negotiated(&call).await? >= SAYS_FRAMED;
-        let has_terminal = !says_framed && self.look(id).await?.tty;
+        // Older engines do not say whether the stream is framed, and Podman says so of one that is not.
+        let raw = self.look(id).await?.tty;
         let answer = self.http.open(&call).await?;
-        let raw = if says_framed && answer.head.headers.contains_key(CONTENT_TYPE) {
-            answer.head.headers[CONTENT_TYPE] != FRAMED
-        } else {
-            has_terminal
-        };
         Ok(LogStream::docker(DockerLogs::new(call, answer.body, raw)))
     }
 

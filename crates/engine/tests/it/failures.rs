@@ -360,8 +360,12 @@ async fn logs_that_break_off_in_a_frame_are_told_to_have() {
         ("\x01\0\0", false),
         ("\x01\0\0\0\0\0\0\x03ab", false),
     ] {
-        let daemon =
-            Daemon::start(move |_, _| Reply::Bytes(format!("{head}{frame}{rest}").into_bytes()));
+        let daemon = Daemon::start(move |_, request| {
+            if request.line.contains("/json") {
+                return answer(200, r#"{"Id":"c1"}"#);
+            }
+            Reply::Bytes(format!("{head}{frame}{rest}").into_bytes())
+        });
         let mut logs = daemon
             .engine()
             .logs("c1", &LogOptions::follow())

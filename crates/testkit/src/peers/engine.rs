@@ -40,7 +40,11 @@ impl Engine {
         let alone = ALONE.lock().await;
         let (socket, log) = (dir.join("engine.sock"), dir.join("engine.log"));
         let out = std::fs::File::create(&log).expect("a log file");
-        let child = Command::new(command)
+        let mut command = Command::new(command);
+        if engine == "podman" {
+            command.env("CONTAINERS_CONF_OVERRIDE", podman_settings(dir));
+        }
+        let child = command
             .args([release, engine])
             .arg(&socket)
             .stdin(Stdio::null())
@@ -102,6 +106,26 @@ impl Engine {
         let lines: Vec<_> = log.lines().collect();
         lines[lines.len().saturating_sub(20)..].join("\n")
     }
+}
+
+/// Podman remembers the folders of its last start, which are others each time, so its records are put aside. Its
+/// usual runtime, crun, refuses a machine with both versions of cgroups: there it gets this machine's runc.
+fn podman_settings(dir: &Path) -> PathBuf {
+    let records = dir.join("podman");
+    let settings = format!("[engine]\nstatic_dir = \"{}\"\n", records.display());
+    let is_hybrid = Path::new("/sys/fs/cgroup/unified").is_dir();
+    let runtime = match super::in_path("runc").filter(|_| is_hybrid) {
+        Some(runc) => {
+            let copy = dir.join("runc");
+            std::fs::copy(runc, &copy).expect("a copy of runc");
+            let runc = copy.display();
+            format!("runtime = \"runc\"\n[engine.runtimes]\nrunc = [\"{runc}\"]\n")
+        }
+        None => String::new(),
+    };
+    let path = dir.join("containers.conf");
+    std::fs::write(&path, settings + &runtime).expect("a file of settings");
+    path
 }
 
 impl Drop for Engine {
