@@ -77,7 +77,10 @@ const TARGETS: &[Target] = &[
     },
     Target {
         crate_dir: "control-api",
-        protos: &["longshore/control/v1/control.proto"],
+        protos: &[
+            "longshore/control/v1/control.proto",
+            "longshore/control/v1/nri.proto",
+        ],
         services: true,
         stubs: false,
         messages: true,

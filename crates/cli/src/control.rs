@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use hyper_util::rt::TokioIo;
-use longshore_control_api::{MAX_MESSAGE, v1::control_client::ControlClient};
+use longshore_control_api::MAX_MESSAGE;
+use longshore_control_api::v1::{control_client::ControlClient, nri_client::NriClient};
 use longshore_supervisor::{Config, Flags, Sources};
 use tokio::net::UnixStream;
 use tonic::transport::{Channel, Endpoint};
@@ -49,10 +50,39 @@ impl DaemonArgs {
 }
 
 async fn connect(socket: &Path) -> Result<Control> {
+    let channel = channel(socket, no_daemon).await?;
+    Ok(ControlClient::new(channel).max_decoding_message_size(MAX_MESSAGE))
+}
+
+/// Whose NRI plugins are meant.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct NriArgs {
+    /// The control socket of `longshore nri serve`, in place of a daemon's.
+    #[arg(long, value_name = "SOCKET", conflicts_with_all = ["config", "runtime_dir"])]
+    control: Option<PathBuf>,
+    #[command(flatten)]
+    daemon: DaemonArgs,
+}
+
+impl NriArgs {
+    /// A connection to whoever has the plugins.
+    pub(crate) async fn connect(&self) -> Result<NriClient<Channel>> {
+        let channel = match &self.control {
+            Some(socket) => channel(socket, no_runtime).await?,
+            None => channel(&self.daemon.runtime()?.control_socket(), no_daemon).await?,
+        };
+        Ok(NriClient::new(channel).max_decoding_message_size(MAX_MESSAGE))
+    }
+}
+
+async fn channel(
+    socket: &Path,
+    failed: fn(&Path, &std::io::Error) -> anyhow::Error,
+) -> Result<Channel> {
     // The first connection is made here: its error says more than a transport's.
     let stream = UnixStream::connect(socket)
         .await
-        .map_err(|error| no_daemon(socket, &error))?;
+        .map_err(|error| failed(socket, &error))?;
     let first = std::sync::Mutex::new(Some(stream));
     let path = socket.to_owned();
     let connector = tower::service_fn(move |_: http::Uri| {
@@ -66,12 +96,11 @@ async fn connect(socket: &Path) -> Result<Control> {
             Ok::<_, std::io::Error>(TokioIo::new(stream))
         }
     });
-    let channel = Endpoint::from_static("http://localhost")
+    Endpoint::from_static("http://localhost")
         .connect_timeout(DEADLINE)
         .connect_with_connector(connector)
         .await
-        .with_context(|| format!("cannot speak with the daemon at {}", socket.display()))?;
-    Ok(ControlClient::new(channel).max_decoding_message_size(MAX_MESSAGE))
+        .with_context(|| format!("cannot speak with the daemon at {}", socket.display()))
 }
 
 fn no_daemon(socket: &Path, error: &std::io::Error) -> anyhow::Error {
@@ -91,6 +120,26 @@ fn no_daemon(socket: &Path, error: &std::io::Error) -> anyhow::Error {
             format!("the daemon at {at} serves root and its own user only"),
         )
         .hint("run this as that user, or name another daemon with -c FILE or --runtime-dir")
+        .into(),
+        _ => Fault::new(Exit::Failure, format!("cannot connect to {at}: {error}")).into(),
+    }
+}
+
+fn no_runtime(socket: &Path, error: &std::io::Error) -> anyhow::Error {
+    let at = socket.display();
+    match error.kind() {
+        ErrorKind::NotFound | ErrorKind::ConnectionRefused => {
+            Fault::new(Exit::NoDaemon, format!("nobody answers at {at}"))
+                .hint(format!(
+                    "start a runtime with `longshore nri serve NRI_SOCKET --control {at}`"
+                ))
+                .into()
+        }
+        ErrorKind::PermissionDenied => Fault::new(
+            Exit::Failure,
+            format!("the runtime at {at} serves root and its own user only"),
+        )
+        .hint("run this as that user")
         .into(),
         _ => Fault::new(Exit::Failure, format!("cannot connect to {at}: {error}")).into(),
     }
@@ -126,6 +175,13 @@ pub(crate) fn refused(status: &Status) -> anyhow::Error {
         Code::InvalidArgument => Exit::Config,
         _ => Exit::Failure,
     };
+    if status.code() == Code::Unimplemented && status.message().is_empty() {
+        return Fault::new(
+            exit,
+            "the daemon is of a release that does not know this verb",
+        )
+        .into();
+    }
     // A status that did not come from the daemon has the connection's error behind it.
     match status.source() {
         None => Fault::new(exit, status.message()).into(),

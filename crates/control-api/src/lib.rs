@@ -1,6 +1,6 @@
 //! Internal to Longshore: the control service's generated messages, client and (feature `server`) server.
 //!
-//! The service is `proto/longshore/control/v1/control.proto`; the code under `gen/` comes from
+//! The services are `proto/longshore/control/v1/{control,nri}.proto`; the code under `gen/` comes from
 //! `cargo xtask codegen`. Both sides bound a message at [`MAX_MESSAGE`] bytes before decoding it.
 //!
 //! Times are milliseconds since the Unix epoch, lengths of time milliseconds, and 0 is "none".

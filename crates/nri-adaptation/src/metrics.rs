@@ -64,3 +64,41 @@ pub trait Metrics: Send + Sync + 'static {
 pub struct NoMetrics;
 
 impl Metrics for NoMetrics {}
+
+/// Passes everything on: for one receiver of several adaptations.
+impl<M: Metrics + ?Sized> Metrics for std::sync::Arc<M> {
+    fn latency(&self, plugin: &str, operation: &str, latency: Duration) {
+        (**self).latency(plugin, operation, latency);
+    }
+
+    fn invocation(&self, plugin: &str, operation: &str, outcome: Result<(), &CallFailure>) {
+        (**self).invocation(plugin, operation, outcome);
+    }
+
+    fn adjustments(
+        &self,
+        plugin: &str,
+        operation: &str,
+        adjustment: Option<&ContainerAdjustment>,
+        updates: usize,
+        evictions: usize,
+    ) {
+        (**self).adjustments(plugin, operation, adjustment, updates, evictions);
+    }
+
+    fn plugin_count(&self, active: usize) {
+        (**self).plugin_count(active);
+    }
+
+    fn queued(&self, plugin: &str, operation: &str, waited: Duration) {
+        (**self).queued(plugin, operation, waited);
+    }
+
+    fn synchronized(&self, plugin: &str, parts: usize, took: Duration) {
+        (**self).synchronized(plugin, parts, took);
+    }
+
+    fn closed(&self, plugin: &str, cause: &CloseCause) {
+        (**self).closed(plugin, cause);
+    }
+}

@@ -68,6 +68,8 @@ pub struct PluginStatus {
     pub kind: Option<PluginKind>,
     /// Where it is in its life.
     pub state: PluginState,
+    /// Since when; `None` for a missing one that was never there.
+    pub since: Option<Instant>,
     /// The events that it gets.
     pub events: EventMask,
     /// The process, where the system tells.
@@ -113,9 +115,11 @@ impl Closed {
 impl PluginStatus {
     /// Of a required plugin that is not there; `last` is what was known of it when it was.
     pub(crate) fn missing(name: &str, last: Option<Self>) -> Self {
+        let closed = last.as_ref().and_then(|last| last.closed.as_ref());
         Self {
             name: name.to_owned(),
             state: PluginState::Missing,
+            since: closed.map(|closed| closed.at),
             ..last.unwrap_or_else(|| Self::unknown(name, name.parse().ok()))
         }
     }
@@ -128,6 +132,7 @@ impl PluginStatus {
                 true => PluginState::Closed,
                 false => PluginState::Restarting,
             },
+            since: Some(closed.at),
             pid: None,
             last_error: Some(closed.reason.clone()),
             closed: Some(closed),
@@ -139,6 +144,7 @@ impl PluginStatus {
     pub(crate) fn closed(self, closed: Closed) -> Self {
         Self {
             state: PluginState::Closed,
+            since: Some(closed.at),
             queued: 0,
             last_error: self.last_error.or_else(|| Some(closed.reason.clone())),
             closed: Some(closed),
@@ -157,6 +163,7 @@ impl PluginStatus {
             id,
             kind: None,
             state: PluginState::Missing,
+            since: None,
             events: EventMask::NONE,
             pid: None,
             nri_version: String::new(),

@@ -8,7 +8,7 @@ use longshore_nri_api::{Container, Event, EventMask, PodSandbox, cost::Message};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::SimulateError;
+use crate::{SimulateError, wait};
 
 /// The longest case file, in bytes.
 const MAX: u64 = 16 << 20;
@@ -83,6 +83,12 @@ pub struct Step {
     /// The OCI spec of a new container, to which its own fields are applied.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spec: Option<Value>,
+    /// The plugin of an action, by its full or base name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub plugin: Option<String>,
+    /// Milliseconds of an action, at most an hour; a wait takes as long as plugins have to come when absent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ms: Option<u64>,
     /// How often, at most [`Case::TIMES_MAX`] for all steps together; once when absent. Containers after the first get `-2`, `-3` .. behind their id.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub times: Option<usize>,
@@ -103,6 +109,14 @@ pub enum Action {
     KillPlugins,
     /// Plugins that were started are started again; others are waited for.
     StartPlugins,
+    /// Nothing, for `ms` milliseconds.
+    Sleep,
+    /// Waits until `plugin` is active, or any from outside when none is named; at most `ms` milliseconds.
+    WaitForPlugin,
+    /// Waits until no `plugin` is active, or none from outside; at most `ms` milliseconds.
+    WaitUntilGone,
+    /// Closes `plugin`, as an operator does; one that was launched is not started again.
+    RemovePlugin,
 }
 
 /// What must come of a step; what is absent is not looked at.
@@ -233,6 +247,16 @@ impl Step {
         }
     }
 
+    /// Reads one step from YAML, of which JSON is a part. `origin` is named in errors.
+    ///
+    /// # Errors
+    /// [`SimulateError`]: malformed, a member that does not exist, a step that makes no sense.
+    pub fn parse(text: &str, origin: &str, number: usize) -> Result<Self, SimulateError> {
+        let step: Self = parse(text, origin)?;
+        step.what(number)?;
+        Ok(step)
+    }
+
     /// What it is.
     ///
     /// # Errors
@@ -240,7 +264,15 @@ impl Step {
     pub fn what(&self, number: usize) -> Result<Move, SimulateError> {
         let refuse = |why: String| Err(SimulateError::Step { step: number, why });
         let name = match (&self.event, self.action) {
-            (None, Some(action)) => return Ok(Move::Action(action)),
+            (None, Some(action)) => {
+                return match wait::problem(action, self) {
+                    Some(problem) => refuse(problem),
+                    None => Ok(Move::Action(action)),
+                };
+            }
+            (Some(_), None) if self.plugin.is_some() || self.ms.is_some() => {
+                return refuse("`plugin` and `ms` are for actions".into());
+            }
             (Some(name), None) => name,
             (Some(_), Some(_)) => {
                 return refuse("it has an event and an action: make it two".into());
@@ -370,6 +402,12 @@ mod tests {
                 "make it two",
             ),
             ("steps: [{action: explode}]", "explode"),
+            ("steps: [{action: sleep}]", "`ms`"),
+            ("steps: [{action: sleep, ms: 3600001}]", "an hour"),
+            ("steps: [{action: sleep, ms: 1, plugin: x}]", "`plugin`"),
+            ("steps: [{action: remove-plugin}]", "name the `plugin`"),
+            ("steps: [{action: restart-runtime, ms: 1}]", "`ms`"),
+            ("steps: [{event: StopContainer, ms: 1}]", "for actions"),
             ("steps: {", "case.yaml"),
             (
                 "filler: 100001",

@@ -72,7 +72,7 @@ pub(crate) fn problems(
 pub(crate) fn fulfilled(outcome: &Outcome) -> Option<Expected> {
     let mut expected = Expected::default();
     match outcome {
-        Outcome::Told | Outcome::Skipped => return None,
+        Outcome::Told | Outcome::Skipped | Outcome::Answered { .. } => return None,
         Outcome::Created {
             adjustment,
             updates,

@@ -6,6 +6,7 @@ use std::time::Duration;
 use longshore_nri_adaptation::AdaptationError;
 use longshore_nri_adaptation::launch::{Exit, LaunchError};
 use longshore_nri_adaptation::socket::SocketError;
+use longshore_nri_trace::TraceError;
 
 /// Why a case cannot be read or played. What plugins do wrong is in the report, never here.
 #[derive(Debug, thiserror::Error)]
@@ -57,6 +58,23 @@ pub enum SimulateError {
         min: u64,
         /// The most.
         max: u64,
+    },
+    /// A file is no good record of what was said.
+    #[error("cannot repeat {}", path.display())]
+    Record {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        #[source]
+        source: TraceError,
+    },
+    /// A record has nothing in it that could be repeated, or not to these plugins.
+    #[error("cannot repeat {}: {why}", path.display())]
+    NothingToRepeat {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        why: String,
     },
     /// No runtime of that name or version is known.
     #[error("runtime {given:?} is not known: use {known}")]

@@ -4,6 +4,7 @@
 //!
 //! ```text
 //!  case file, crictl configs, OCI spec --> Case --run--> Report --> text, JSON, JUnit
+//!  record of a trace ---------------------> Replay -replay--^
 //!  plugins: commands or a socket ----------------'          '--> expectations, written back
 //! ```
 //!
@@ -24,12 +25,15 @@ mod junit;
 mod node;
 mod peers;
 mod profile;
+mod replay;
 mod report;
 mod rival;
 mod run;
 mod scene;
+mod serve;
 mod spec;
 mod text;
+mod wait;
 
 pub use case::{Action, Case, Expected, Move, Policy, Step};
 pub use cases::{BUILT_IN, EXAMPLE};
@@ -39,6 +43,8 @@ pub use junit::junit;
 pub use node::Node;
 pub use peers::{Command, Plugins};
 pub use profile::Profile;
+pub use replay::{Replay, replay};
 pub use report::{Outcome, PluginReport, Report, StepReport};
 pub use run::{Play, run, updated};
-pub use text::text;
+pub use serve::{Serving, Site};
+pub use text::{step as step_text, text};

@@ -16,7 +16,7 @@ use tokio::net::UnixStream;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
 
-use crate::SimulateError;
+use crate::{SimulateError, Site};
 
 /// How long a plugin has to end after SIGTERM.
 const GRACE: Duration = Duration::from_secs(2);
@@ -29,6 +29,8 @@ pub enum Plugins {
     Commands(Vec<Command>),
     /// Whoever comes to this socket; at least one plugin is waited for.
     Listen(PathBuf),
+    /// Those that the runtime serves and launches itself; nobody is waited for.
+    Site(Box<Site>),
 }
 
 /// A plugin to start.
@@ -133,7 +135,7 @@ impl Crew {
     ) -> Result<Self, SimulateError> {
         let door = Arc::new(Door::default());
         let accepting = match &plugins {
-            Plugins::Commands(_) => None,
+            Plugins::Commands(_) | Plugins::Site(_) => None,
             Plugins::Listen(path) => {
                 let listener = Listener::bind(&SocketOptions::new(path))?;
                 Some(tokio::spawn(accept(listener, Arc::clone(&door))))

@@ -122,6 +122,12 @@ impl Profile {
     }
 }
 
+impl std::fmt::Display for Profile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {}", self.name, self.version)
+    }
+}
+
 /// The second number of `v0.10.0`.
 fn minor(level: &str) -> u32 {
     level

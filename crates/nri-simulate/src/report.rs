@@ -103,6 +103,13 @@ pub enum Outcome {
         /// Plugin and container of each eviction.
         evictions: Vec<(String, String)>,
     },
+    /// A request of a record was made again.
+    Answered {
+        /// The answer of the record: a `message`, a `failure`, or the `problem` with it.
+        recorded: Value,
+        /// The answer that came.
+        answered: Value,
+    },
     /// The request fails.
     Failed {
         /// What the runtime would say.
@@ -150,6 +157,22 @@ impl StepReport {
     pub(crate) fn wrong(&self) -> impl Iterator<Item = &str> {
         let all = self.problems.iter().chain(&self.losses);
         all.map(String::as_str)
+    }
+}
+
+impl PluginReport {
+    /// As in the report.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        plugin(self)
+    }
+}
+
+impl StepReport {
+    /// As in the report.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        step(self)
     }
 }
 
@@ -206,6 +229,10 @@ fn step(step: &StepReport) -> Value {
             "requested": requested.as_deref().map(message),
             "updates": updates.iter().map(message).collect::<Vec<_>>(),
             "evictions": self::evictions(evictions),
+        }),
+        Outcome::Answered { recorded, answered } => json!({
+            "recorded": recorded,
+            "answered": answered,
         }),
         Outcome::Failed { error } => json!({ "error": error }),
     };

@@ -18,6 +18,7 @@ use longshore_nri_api::{
 };
 use longshore_nri_oci::oci_spec::runtime::Spec;
 use serde_json::Value;
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::peers::{Crew, Plugins};
@@ -25,7 +26,7 @@ use crate::report::{Outcome, PluginReport, Report, StepReport};
 use crate::rival::{self, Rival};
 use crate::scene::{Scene, known_by};
 use crate::{
-    Action, Case, Expected, Move, Node, Profile, SimulateError, Step, case, compare, spec,
+    Action, Case, Expected, Move, Node, Profile, SimulateError, Step, case, compare, spec, wait,
 };
 
 /// What is played, and to whom.
@@ -67,7 +68,7 @@ impl Play {
 /// [`SimulateError`]: plugins that cannot be started or do not come, a step that makes no sense. What
 /// plugins do wrong after that is in the report.
 pub async fn run(play: &Play) -> Result<Report, SimulateError> {
-    let mut stage = Stage::new(play)?;
+    let mut stage = Stage::new(play.clone())?;
     stage.open().await?;
     let mut steps = Vec::new();
     for (index, step) in play.case.steps.iter().enumerate() {
@@ -76,7 +77,7 @@ pub async fn run(play: &Play) -> Result<Report, SimulateError> {
         }
     }
     let report = Report {
-        runtime: format!("{} {}", play.profile.name, play.profile.version),
+        runtime: play.profile.to_string(),
         plugins: stage.plugins(),
         steps,
     };
@@ -102,18 +103,19 @@ pub fn updated(case: &Case, report: &Report) -> Option<Case> {
 }
 
 /// The runtime, its plugins and the table while a case is played.
-struct Stage<'a> {
-    play: &'a Play,
+pub(crate) struct Stage {
+    play: Play,
     node: Node,
     rival: Option<Rival>,
     crew: Crew,
-    runtime: Option<Adaptation>,
+    /// `None` while it is restarted.
+    runtime: watch::Sender<Option<Adaptation>>,
     /// Containers that could not be created.
     never: BTreeSet<String>,
 }
 
-impl<'a> Stage<'a> {
-    fn new(play: &'a Play) -> Result<Self, SimulateError> {
+impl Stage {
+    pub(crate) fn new(play: Play) -> Result<Self, SimulateError> {
         let node = Node::default();
         for pod in &play.case.pods {
             node.put_pod(case::message(pod, "pods")?);
@@ -123,17 +125,26 @@ impl<'a> Stage<'a> {
         }
         fill(&node, &play.case)?;
         Ok(Self {
-            play,
             node,
             rival: play.case.rival.then(Rival::default),
             crew: Crew::new(play.plugins.clone(), play.wait, play.waiting)?,
-            runtime: None,
+            runtime: watch::Sender::new(None),
             never: BTreeSet::new(),
+            play,
         })
     }
 
+    /// The adaptation that is up, whenever another one is.
+    pub(crate) fn watch(&self) -> watch::Receiver<Option<Adaptation>> {
+        self.runtime.subscribe()
+    }
+
+    fn runtime(&self) -> Option<Adaptation> {
+        self.runtime.borrow().clone()
+    }
+
     /// Starts the runtime, and has the plugins come.
-    async fn open(&mut self) -> Result<(), SimulateError> {
+    pub(crate) async fn open(&mut self) -> Result<(), SimulateError> {
         let profile = &self.play.profile;
         let mut builder = Adaptation::builder(&profile.name, &profile.version)
             .nri_version(&profile.nri_version)
@@ -149,20 +160,23 @@ impl<'a> Stage<'a> {
         if let Some(rival) = &self.rival {
             builder = builder.builtin(rival::NAME.0, rival::NAME.1, rival.clone());
         }
+        if let Plugins::Site(site) = &self.play.plugins {
+            builder = site.apply(builder);
+        }
         let runtime = builder.start(self.node.clone()).await?;
         self.crew.idle(&runtime, self.play.case.idle_peers)?;
-        self.runtime = Some(runtime.clone());
+        self.runtime.send_replace(Some(runtime.clone()));
         self.crew.start(&runtime).await
     }
 
-    async fn close(&mut self) {
+    pub(crate) async fn close(&mut self) {
         self.crew.end().await;
-        if let Some(runtime) = self.runtime.take() {
+        if let Some(runtime) = self.runtime.send_replace(None) {
             runtime.shutdown().await;
         }
     }
 
-    async fn step(
+    pub(crate) async fn step(
         &mut self,
         number: usize,
         step: &Step,
@@ -170,7 +184,7 @@ impl<'a> Stage<'a> {
     ) -> Result<StepReport, SimulateError> {
         let began = Instant::now();
         let (name, outcome) = match step.what(number)? {
-            Move::Action(action) => (self.act(action).await?, Outcome::Told),
+            Move::Action(action) => self.act(action, step).await?,
             Move::Event(event) => match &step.container {
                 Some(Value::String(id)) if self.never.contains(id) => {
                     (format!("{} {id}", event_name(event)), Outcome::Skipped)
@@ -218,30 +232,41 @@ impl<'a> Stage<'a> {
         })
     }
 
-    async fn act(&mut self, action: Action) -> Result<String, SimulateError> {
-        let Some(runtime) = self.runtime.clone() else {
-            return Ok("nothing".to_owned());
+    async fn act(
+        &mut self,
+        action: Action,
+        step: &Step,
+    ) -> Result<(String, Outcome), SimulateError> {
+        let Some(runtime) = self.runtime() else {
+            return Ok(("nothing".to_owned(), Outcome::Told));
         };
-        match action {
+        let done = match action {
             Action::RestartRuntime => {
                 self.close().await;
                 self.open().await?;
-                Ok("the runtime restarts".to_owned())
+                "the runtime restarts"
             }
             Action::KillPlugins => {
                 self.crew.kill(&runtime).await;
-                Ok("the plugins are killed".to_owned())
+                "the plugins are killed"
             }
             Action::StartPlugins => {
                 self.crew.start(&runtime).await?;
-                Ok("the plugins are started".to_owned())
+                "the plugins are started"
             }
-        }
+            Action::Sleep
+            | Action::WaitForPlugin
+            | Action::WaitUntilGone
+            | Action::RemovePlugin => {
+                return Ok(wait::act(action, step, &runtime, self.play.wait).await);
+            }
+        };
+        Ok((done.to_owned(), Outcome::Told))
     }
 
     /// Plugins of the case that are not active although nothing was done to them.
     fn losses(&self) -> Vec<String> {
-        let Some(runtime) = &self.runtime else {
+        let Some(runtime) = self.runtime() else {
             return Vec::new();
         };
         let Plugins::Commands(commands) = &self.play.plugins else {
@@ -264,8 +289,9 @@ impl<'a> Stage<'a> {
             .collect()
     }
 
-    fn plugins(&self) -> Vec<PluginReport> {
-        let plugins = self.runtime.iter().flat_map(Adaptation::plugins);
+    pub(crate) fn plugins(&self) -> Vec<PluginReport> {
+        let runtime = self.runtime();
+        let plugins = runtime.iter().flat_map(Adaptation::plugins);
         let ours = plugins.filter(|plugin| {
             plugin.kind.is_some_and(|kind| kind != PluginKind::Builtin)
                 && plugin.state == PluginState::Active
@@ -290,7 +316,7 @@ impl<'a> Stage<'a> {
         time: usize,
         event: Event,
     ) -> Result<(String, Outcome), SimulateError> {
-        let Some(runtime) = &self.runtime else {
+        let Some(runtime) = &self.runtime() else {
             return Ok((String::new(), Outcome::Told));
         };
         let scene = Scene::new(&self.node, number, step, time, event)?;

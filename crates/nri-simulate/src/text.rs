@@ -20,7 +20,7 @@ pub fn text(report: &Report) -> String {
         out.push('\n');
     }
     for step in &report.steps {
-        self::step(&mut out, step);
+        out.push_str(&self::step(step));
     }
     let steps = report.steps.iter();
     let bad = steps.clone().filter(|step| !step.ok()).count();
@@ -42,7 +42,15 @@ pub fn text(report: &Report) -> String {
     out
 }
 
-fn step(out: &mut String, step: &StepReport) {
+/// One step as lines.
+#[must_use]
+pub fn step(step: &StepReport) -> String {
+    let mut out = String::new();
+    write_step(&mut out, step);
+    out
+}
+
+fn write_step(out: &mut String, step: &StepReport) {
     let mark = match (step.ok(), &step.skipped) {
         (false, _) => "BAD ",
         (true, Some(_)) => "skip",
@@ -50,8 +58,7 @@ fn step(out: &mut String, step: &StepReport) {
     };
     let _ = writeln!(out, "{mark} {}  {:.1?}", step.name, step.took);
     match &step.outcome {
-        Outcome::Told => {}
-        Outcome::Skipped => {}
+        Outcome::Told | Outcome::Skipped | Outcome::Answered { .. } => {}
         Outcome::Created {
             before,
             after,

@@ -23,7 +23,7 @@ mod text;
 mod tracer;
 
 pub use error::TraceError;
-pub use messages::METHODS;
+pub use messages::{METHODS, Payload, Role, decode, encode};
 pub use proxy::Proxy;
 pub use record::{Caller, Entry, Event, Header, LINE_MAX, Message, Record, Side};
 pub use text::line;

@@ -8,7 +8,7 @@ use longshore_nri_api::service::{PLUGIN_CONNECTION, RUNTIME_CONNECTION};
 use longshore_ttrpc::{KeyValue, Observed, Observer};
 use serde_json::Value;
 
-use crate::messages::{Role, decode};
+use crate::messages::{Role, decode_of};
 use crate::record::{Caller, Entry, Event, Message, Side};
 
 /// How many requests without an answer are remembered: more than a trunk of ours allows.
@@ -131,7 +131,7 @@ impl Tracer {
                 payload,
             } => {
                 let (service, method) = (cut(&service), cut(&method));
-                let message = decode(&service, &method, Role::Request, &payload);
+                let message = decode_of(&service, &method, Role::Request, &payload);
                 if method == "RegisterPlugin" {
                     self.learn_name(&message);
                 }
@@ -218,7 +218,7 @@ impl Tracer {
                 took_us,
                 message: match (&service, &method) {
                     (Some(service), Some(method)) => {
-                        decode(service, method, Role::Response, &payload)
+                        decode_of(service, method, Role::Response, &payload)
                     }
                     _ => Message {
                         bytes: payload.len(),

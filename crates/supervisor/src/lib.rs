@@ -26,6 +26,7 @@ pub use config::{
     EmbeddedAgent, Flags, Origin, PluginSpec, Setting, Sources, format_duration, parse_duration,
     parse_log_filter, parse_size,
 };
+pub use control::{NriControl, NriLedger};
 pub use dirs::Root;
 pub use error::SupervisorError;
 pub use logs::Tail;

@@ -21,7 +21,7 @@ use tracing_subscriber::filter::Targets;
 
 use crate::board::Board;
 use crate::config::{AgentChoice, AgentTcp, EmbeddedAgent};
-use crate::control::{self, ControlService, ControlSocket, Facts};
+use crate::control::{self, ControlService, ControlSocket, Facts, NriControl};
 use crate::dirs::Root;
 use crate::logs::Sandboxes;
 use crate::reload::Reloader;
@@ -32,6 +32,10 @@ const AGENT_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Nothing has changed for so long: it is quiet.
 const QUIET: Duration = Duration::from_secs(10);
+
+/// Why a daemon knows no NRI plugins.
+const NO_NRI: &str = "this daemon runs no containers of pods and has no NRI adaptation; \
+                      `longshore nri serve --control SOCKET` serves one";
 
 /// How long the end may take; the containers live on in any case.
 const STOP_DEADLINE: Duration = Duration::from_secs(10);
@@ -133,7 +137,8 @@ pub async fn run(
     if agent.is_none() {
         spawn(&tasks, &stop, watch_agent(client, board));
     }
-    tasks.spawn(control::serve(socket, service, stop.clone()));
+    let nri = NriControl::absent(NO_NRI);
+    tasks.spawn(control::serve(socket, service, nri, stop.clone()));
     tasks.close();
     tracing::info!(instance = %root.instance, state_dir = %root.state.path().display(), "ready");
     ready();

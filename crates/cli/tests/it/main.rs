@@ -10,6 +10,8 @@ mod daemon;
 mod demo;
 mod disk;
 mod import_mesos;
+mod nri_replay;
+mod nri_serve;
 mod nri_simulate;
 mod nri_trace;
 mod permissions;

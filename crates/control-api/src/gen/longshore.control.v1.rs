@@ -1309,3 +1309,504 @@ pub mod control_server {
         const NAME: &'static str = SERVICE_NAME;
     }
 }
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListNriPluginsRequest {}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListNriPluginsResponse {
+    /// The runtime as plugins are told, such as "longshore 0.1.0".
+    #[prost(string, tag = "1")]
+    pub runtime: ::prost::alloc::string::String,
+    /// Active ones in the order in which they are asked, then the others.
+    #[prost(message, repeated, tag = "2")]
+    pub plugins: ::prost::alloc::vec::Vec<NriPlugin>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct NriPlugin {
+    /// In full, such as "10-logger"; of a missing one the name under which it is required.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// Two digits; empty for a missing one that is required by its base name.
+    #[prost(string, tag = "2")]
+    pub index: ::prost::alloc::string::String,
+    /// Unspecified for a missing one.
+    #[prost(enumeration = "NriPluginKind", tag = "3")]
+    pub kind: i32,
+    /// "registered", "configured", "synchronizing", "active", "restarting", "missing" or "closed"; later
+    /// releases may have more.
+    #[prost(string, tag = "4")]
+    pub state: ::prost::alloc::string::String,
+    /// The events that it gets, such as "CreateContainer".
+    #[prost(string, repeated, tag = "5")]
+    pub events: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// 0 where the system does not tell.
+    #[prost(uint32, tag = "6")]
+    pub pid: u32,
+    /// The version of the protocol that it named; empty when it named none.
+    #[prost(string, tag = "7")]
+    pub nri_version: ::prost::alloc::string::String,
+    /// It gets the nine events that only tell something as StateChange.
+    #[prost(bool, tag = "8")]
+    pub state_change_only: bool,
+    /// Requests that it has answered.
+    #[prost(uint64, tag = "9")]
+    pub requests: u64,
+    /// Requests that failed, those that it answered with a failure included.
+    #[prost(uint64, tag = "10")]
+    pub failures: u64,
+    /// How many of the last requests in a row timed out.
+    #[prost(uint32, tag = "11")]
+    pub strikes: u32,
+    /// Requests that wait for it, or are kept until it is synchronized.
+    #[prost(uint64, tag = "12")]
+    pub queued: u64,
+    /// How long it took to answer, without waiting; absent until it has.
+    #[prost(message, optional, tag = "13")]
+    pub latency: ::core::option::Option<NriLatency>,
+    /// The last failure of a request to it, or why it is not there; empty when there is none.
+    #[prost(string, tag = "14")]
+    pub last_error: ::prost::alloc::string::String,
+    /// Since when it is in this state; 0 for a missing one that was never there.
+    #[prost(uint64, tag = "15")]
+    pub since_ms: u64,
+}
+/// Of all requests since the plugin came, failed ones included, in microseconds.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct NriLatency {
+    #[prost(uint64, tag = "1")]
+    pub last_us: u64,
+    /// The median, at most an eighth too high.
+    #[prost(uint64, tag = "2")]
+    pub p50_us: u64,
+    #[prost(uint64, tag = "3")]
+    pub max_us: u64,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RemoveNriPluginRequest {
+    /// Full or base name.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// Why, for the runtime's log; at most 1024 bytes.
+    #[prost(string, tag = "2")]
+    pub reason: ::prost::alloc::string::String,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RemoveNriPluginResponse {
+    /// How many there were: several plugins may have one base name.
+    #[prost(uint32, tag = "1")]
+    pub removed: u32,
+}
+/// How a plugin came to the runtime.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum NriPluginKind {
+    Unspecified = 0,
+    /// Part of the runtime.
+    Builtin = 1,
+    /// Started by the runtime.
+    Launched = 2,
+    /// Connected to the socket.
+    External = 3,
+    /// Handed to the runtime as a connection.
+    Attached = 4,
+}
+impl NriPluginKind {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "NRI_PLUGIN_KIND_UNSPECIFIED",
+            Self::Builtin => "NRI_PLUGIN_KIND_BUILTIN",
+            Self::Launched => "NRI_PLUGIN_KIND_LAUNCHED",
+            Self::External => "NRI_PLUGIN_KIND_EXTERNAL",
+            Self::Attached => "NRI_PLUGIN_KIND_ATTACHED",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "NRI_PLUGIN_KIND_UNSPECIFIED" => Some(Self::Unspecified),
+            "NRI_PLUGIN_KIND_BUILTIN" => Some(Self::Builtin),
+            "NRI_PLUGIN_KIND_LAUNCHED" => Some(Self::Launched),
+            "NRI_PLUGIN_KIND_EXTERNAL" => Some(Self::External),
+            "NRI_PLUGIN_KIND_ATTACHED" => Some(Self::Attached),
+            _ => None,
+        }
+    }
+}
+/// Generated client implementations.
+pub mod nri_client {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    use tonic::codegen::http::Uri;
+    /// The NRI plugins of one runtime. A process without an NRI adaptation answers UNIMPLEMENTED with the
+    /// reason, one whose adaptation is just being restarted UNAVAILABLE.
+    #[derive(Debug, Clone)]
+    pub struct NriClient<T> {
+        inner: tonic::client::Grpc<T>,
+    }
+    impl<T> NriClient<T>
+    where
+        T: tonic::client::GrpcService<tonic::body::Body>,
+        T::Error: Into<StdError>,
+        T::ResponseBody: Body<Data = Bytes> + std::marker::Send + 'static,
+        <T::ResponseBody as Body>::Error: Into<StdError> + std::marker::Send,
+    {
+        pub fn new(inner: T) -> Self {
+            let inner = tonic::client::Grpc::new(inner);
+            Self { inner }
+        }
+        pub fn with_origin(inner: T, origin: Uri) -> Self {
+            let inner = tonic::client::Grpc::with_origin(inner, origin);
+            Self { inner }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> NriClient<InterceptedService<T, F>>
+        where
+            F: tonic::service::Interceptor,
+            T::ResponseBody: Default,
+            T: tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+                Response = http::Response<
+                    <T as tonic::client::GrpcService<tonic::body::Body>>::ResponseBody,
+                >,
+            >,
+            <T as tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+            >>::Error: Into<StdError> + std::marker::Send + std::marker::Sync,
+        {
+            NriClient::new(InterceptedService::new(inner, interceptor))
+        }
+        /// Compress requests with the given encoding.
+        ///
+        /// This requires the server to support it otherwise it might respond with an
+        /// error.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.send_compressed(encoding);
+            self
+        }
+        /// Enable decompressing responses.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.accept_compressed(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_decoding_message_size(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_encoding_message_size(limit);
+            self
+        }
+        /// All plugins, from memory: it never waits for a plugin.
+        pub async fn list_nri_plugins(
+            &mut self,
+            request: impl tonic::IntoRequest<super::ListNriPluginsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListNriPluginsResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/longshore.control.v1.Nri/ListNriPlugins",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("longshore.control.v1.Nri", "ListNriPlugins"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Closes plugins; launched ones are stopped for good, and containers are created without them also
+        /// where they were required. Unknown: NOT_FOUND.
+        pub async fn remove_nri_plugin(
+            &mut self,
+            request: impl tonic::IntoRequest<super::RemoveNriPluginRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::RemoveNriPluginResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/longshore.control.v1.Nri/RemoveNriPlugin",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("longshore.control.v1.Nri", "RemoveNriPlugin"));
+            self.inner.unary(req, path, codec).await
+        }
+    }
+}
+/// Generated server implementations.
+#[cfg(feature = "server")]
+pub mod nri_server {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    /// Generated trait containing gRPC methods that should be implemented for use with NriServer.
+    #[async_trait]
+    pub trait Nri: std::marker::Send + std::marker::Sync + 'static {
+        /// All plugins, from memory: it never waits for a plugin.
+        async fn list_nri_plugins(
+            &self,
+            request: tonic::Request<super::ListNriPluginsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListNriPluginsResponse>,
+            tonic::Status,
+        >;
+        /// Closes plugins; launched ones are stopped for good, and containers are created without them also
+        /// where they were required. Unknown: NOT_FOUND.
+        async fn remove_nri_plugin(
+            &self,
+            request: tonic::Request<super::RemoveNriPluginRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::RemoveNriPluginResponse>,
+            tonic::Status,
+        >;
+    }
+    /// The NRI plugins of one runtime. A process without an NRI adaptation answers UNIMPLEMENTED with the
+    /// reason, one whose adaptation is just being restarted UNAVAILABLE.
+    #[derive(Debug)]
+    pub struct NriServer<T> {
+        inner: Arc<T>,
+        accept_compression_encodings: EnabledCompressionEncodings,
+        send_compression_encodings: EnabledCompressionEncodings,
+        max_decoding_message_size: Option<usize>,
+        max_encoding_message_size: Option<usize>,
+    }
+    impl<T> NriServer<T> {
+        pub fn new(inner: T) -> Self {
+            Self::from_arc(Arc::new(inner))
+        }
+        pub fn from_arc(inner: Arc<T>) -> Self {
+            Self {
+                inner,
+                accept_compression_encodings: Default::default(),
+                send_compression_encodings: Default::default(),
+                max_decoding_message_size: None,
+                max_encoding_message_size: None,
+            }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> InterceptedService<Self, F>
+        where
+            F: tonic::service::Interceptor,
+        {
+            InterceptedService::new(Self::new(inner), interceptor)
+        }
+        /// Enable decompressing requests with the given encoding.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.accept_compression_encodings.enable(encoding);
+            self
+        }
+        /// Compress responses with the given encoding, if the client supports it.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.send_compression_encodings.enable(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.max_decoding_message_size = Some(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.max_encoding_message_size = Some(limit);
+            self
+        }
+    }
+    impl<T, B> tonic::codegen::Service<http::Request<B>> for NriServer<T>
+    where
+        T: Nri,
+        B: Body + std::marker::Send + 'static,
+        B::Error: Into<StdError> + std::marker::Send + 'static,
+    {
+        type Response = http::Response<tonic::body::Body>;
+        type Error = std::convert::Infallible;
+        type Future = BoxFuture<Self::Response, Self::Error>;
+        fn poll_ready(
+            &mut self,
+            _cx: &mut Context<'_>,
+        ) -> Poll<std::result::Result<(), Self::Error>> {
+            Poll::Ready(Ok(()))
+        }
+        fn call(&mut self, req: http::Request<B>) -> Self::Future {
+            match req.uri().path() {
+                "/longshore.control.v1.Nri/ListNriPlugins" => {
+                    #[allow(non_camel_case_types)]
+                    struct ListNriPluginsSvc<T: Nri>(pub Arc<T>);
+                    impl<
+                        T: Nri,
+                    > tonic::server::UnaryService<super::ListNriPluginsRequest>
+                    for ListNriPluginsSvc<T> {
+                        type Response = super::ListNriPluginsResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ListNriPluginsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Nri>::list_nri_plugins(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ListNriPluginsSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/longshore.control.v1.Nri/RemoveNriPlugin" => {
+                    #[allow(non_camel_case_types)]
+                    struct RemoveNriPluginSvc<T: Nri>(pub Arc<T>);
+                    impl<
+                        T: Nri,
+                    > tonic::server::UnaryService<super::RemoveNriPluginRequest>
+                    for RemoveNriPluginSvc<T> {
+                        type Response = super::RemoveNriPluginResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::RemoveNriPluginRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Nri>::remove_nri_plugin(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = RemoveNriPluginSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                _ => {
+                    Box::pin(async move {
+                        let mut response = http::Response::new(
+                            tonic::body::Body::default(),
+                        );
+                        let headers = response.headers_mut();
+                        headers
+                            .insert(
+                                tonic::Status::GRPC_STATUS,
+                                (tonic::Code::Unimplemented as i32).into(),
+                            );
+                        headers
+                            .insert(
+                                http::header::CONTENT_TYPE,
+                                tonic::metadata::GRPC_CONTENT_TYPE,
+                            );
+                        Ok(response)
+                    })
+                }
+            }
+        }
+    }
+    impl<T> Clone for NriServer<T> {
+        fn clone(&self) -> Self {
+            let inner = self.inner.clone();
+            Self {
+                inner,
+                accept_compression_encodings: self.accept_compression_encodings,
+                send_compression_encodings: self.send_compression_encodings,
+                max_decoding_message_size: self.max_decoding_message_size,
+                max_encoding_message_size: self.max_encoding_message_size,
+            }
+        }
+    }
+    /// Generated gRPC service name
+    pub const SERVICE_NAME: &str = "longshore.control.v1.Nri";
+    impl<T> tonic::server::NamedService for NriServer<T> {
+        const NAME: &'static str = SERVICE_NAME;
+    }
+}

@@ -23,6 +23,7 @@ use std::time::Duration;
 use longshore_nri_api::{Event, EventMask, PluginId};
 use longshore_ttrpc::{Client, CloseReason};
 use tokio::sync::Semaphore;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::builtin::Builtin;
@@ -67,6 +68,7 @@ pub(crate) struct Plugin {
 #[derive(Debug)]
 struct Inner {
     state: PluginState,
+    since: Instant,
     cause: Option<CloseCause>,
     last_error: Option<String>,
 }
@@ -100,6 +102,7 @@ impl Plugin {
             events: AtomicI32::new(0),
             inner: Mutex::new(Inner {
                 state: PluginState::Registered,
+                since: Instant::now(),
                 cause: None,
                 last_error: None,
             }),
@@ -141,7 +144,11 @@ impl Plugin {
         if let Some(events) = events {
             self.events.store(events.bits(), Ordering::Release);
         }
-        let from = std::mem::replace(&mut self.lock().state, to);
+        let from = {
+            let mut inner = self.lock();
+            inner.since = Instant::now();
+            std::mem::replace(&mut inner.state, to)
+        };
         tracing::debug!(plugin = %self.name, ?from, ?to, "plugin advances");
     }
 
@@ -208,15 +215,16 @@ impl Plugin {
     pub(crate) fn status(&self) -> PluginStatus {
         let requests = self.requests.load(Ordering::Relaxed);
         let latency = self.latency_ns.load(Ordering::Relaxed);
-        let (state, last_error) = {
+        let (state, since, last_error) = {
             let inner = self.lock();
-            (inner.state, inner.last_error.clone())
+            (inner.state, inner.since, inner.last_error.clone())
         };
         PluginStatus {
             name: self.name.to_string(),
             id: Some(self.id.clone()),
             kind: Some(self.kind),
             state,
+            since: Some(since),
             events: self.events(),
             pid: self.pid,
             nri_version: self.nri_version.clone(),

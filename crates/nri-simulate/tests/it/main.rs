@@ -4,12 +4,18 @@
     clippy::unwrap_used,
     reason = "a helper that fails is a test that fails"
 )]
+#![expect(
+    clippy::duplicate_mod,
+    reason = "each example brings what the examples share"
+)]
 
 mod cases;
 mod external;
 mod files;
 mod plugin;
+mod replay;
 mod results;
+mod serve;
 
 use std::ffi::OsString;
 use std::path::Path;

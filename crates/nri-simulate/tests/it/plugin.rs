@@ -9,7 +9,7 @@ use longshore_nri_stub::api::{
 use longshore_nri_stub::{HandlerError, Stub, plugin};
 
 /// Sets a variable and mounts something.
-struct Tuner;
+pub(crate) struct Tuner;
 
 #[plugin]
 impl Tuner {

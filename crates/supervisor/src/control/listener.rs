@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use longshore_nri_adaptation::socket::Listener;
 use longshore_paths::{RuntimeDir, check_socket_path};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{UnixListener, UnixStream};
@@ -63,37 +64,60 @@ impl ControlSocket {
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).map_err(failed)?;
         Ok(Self { listener, path })
     }
+}
 
-    /// Accepts for as long as `connections` is read.
-    pub(crate) async fn accept(self, connections: mpsc::Sender<io::Result<Connection>>) {
-        let slots = Arc::new(Semaphore::new(CONNECTIONS));
-        loop {
-            let Ok(slot) = Arc::clone(&slots).acquire_owned().await else {
-                return;
-            };
-            let accepted = tokio::select! {
-                accepted = self.listener.accept() => accepted,
-                () = connections.closed() => return,
-            };
-            match accepted {
-                Ok((stream, _)) if is_allowed(&stream) => {
-                    let connection = Connection {
-                        stream,
-                        patience: Some(Box::pin(tokio::time::sleep(FIRST_BYTE))),
-                        _slot: slot,
-                    };
-                    if connections.send(Ok(connection)).await.is_err() {
-                        return;
-                    }
+/// Where connections come from.
+pub(crate) trait Source: Send + Sync + 'static {
+    /// The next one; `None` for one that was refused. Cancel safe.
+    fn next(&self) -> impl Future<Output = io::Result<Option<UnixStream>>> + Send;
+}
+
+impl Source for ControlSocket {
+    async fn next(&self) -> io::Result<Option<UnixStream>> {
+        let (stream, _) = self.listener.accept().await?;
+        if is_allowed(&stream) {
+            return Ok(Some(stream));
+        }
+        tracing::warn!(peer = ?stream.peer_cred().ok(), "refused a control connection");
+        Ok(None)
+    }
+}
+
+/// A socket of its own, which looks at the peers itself.
+impl Source for Listener {
+    async fn next(&self) -> io::Result<Option<UnixStream>> {
+        let accepted = self.accept().await.map_err(io::Error::other)?;
+        Ok(Some(accepted.0))
+    }
+}
+
+/// Accepts for as long as `connections` is read.
+pub(crate) async fn accept(source: impl Source, connections: mpsc::Sender<io::Result<Connection>>) {
+    let slots = Arc::new(Semaphore::new(CONNECTIONS));
+    loop {
+        let Ok(slot) = Arc::clone(&slots).acquire_owned().await else {
+            return;
+        };
+        let accepted = tokio::select! {
+            accepted = source.next() => accepted,
+            () = connections.closed() => return,
+        };
+        match accepted {
+            Ok(None) => {}
+            Ok(Some(stream)) => {
+                let connection = Connection {
+                    stream,
+                    patience: Some(Box::pin(tokio::time::sleep(FIRST_BYTE))),
+                    _slot: slot,
+                };
+                if connections.send(Ok(connection)).await.is_err() {
+                    return;
                 }
-                Ok((stream, _)) => {
-                    tracing::warn!(peer = ?stream.peer_cred().ok(), "refused a control connection");
-                }
-                Err(error) => {
-                    // Out of file descriptors, as a rule: let some be closed.
-                    tracing::warn!(%error, "cannot accept a control connection");
-                    tokio::time::sleep(Duration::from_millis(100)).await;
-                }
+            }
+            Err(error) => {
+                // Out of file descriptors, as a rule: let some be closed.
+                tracing::warn!(%error, "cannot accept a control connection");
+                tokio::time::sleep(Duration::from_millis(100)).await;
             }
         }
     }

@@ -1,6 +1,10 @@
 //! `longshore nri ..`: a bench for authors of NRI plugins.
 
+mod ls;
 mod plugin;
+mod remove;
+mod replay;
+mod serve;
 pub(crate) mod simulate;
 mod trace;
 
@@ -23,6 +27,12 @@ pub(crate) struct Args {
 enum Verb {
     /// Try plugins out without a cluster: play a case to them, and show what changes in the container.
     Simulate(Box<simulate::Args>),
+    /// A runtime that only pretends, alone on a socket: plugins connect, a script says what happens.
+    Serve(Box<serve::Args>),
+    /// List the plugins of a runtime.
+    Ls(ls::Args),
+    /// Close a plugin of a runtime.
+    Remove(remove::Args),
     /// Show what plugins and a runtime say to each other, live or from a record.
     Trace(trace::Args),
     /// The bundled plugin: sets what annotations of a pod say.
@@ -33,6 +43,9 @@ pub(crate) fn run(args: Args, out: &mut Out) -> Result<Exit> {
     crate::logging::start_if_asked()?;
     match args.verb {
         Verb::Simulate(args) => simulate::run(*args, out),
+        Verb::Serve(args) => serve::run(*args, out),
+        Verb::Ls(args) => ls::run(&args, out),
+        Verb::Remove(args) => remove::run(args, out),
         Verb::Trace(args) => trace::run(args, out),
         Verb::Plugin(args) => plugin::run(args),
     }

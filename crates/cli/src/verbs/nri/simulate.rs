@@ -42,6 +42,10 @@ pub(crate) struct Args {
     /// A case, YAML or JSON, or the name of a built-in one.
     #[arg(short = 'f', long = "file", value_name = "CASE", conflicts_with_all = ["pod", "container", "spec"])]
     file: Option<PathBuf>,
+    /// Repeat a record of `nri trace -o` instead: plugins are asked what a runtime once asked, and answers that
+    /// differ are shown.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["file", "pod", "container", "spec", "runtime", "update"])]
+    replay: Option<PathBuf>,
     /// The pod, as `crictl runp` reads it.
     #[arg(long, value_name = "FILE")]
     pod: Option<PathBuf>,
@@ -86,6 +90,13 @@ pub(crate) fn run(args: Args, out: &mut Out) -> Result<Exit> {
     if args.print_example {
         out.line(EXAMPLE.trim_end())?;
         return Ok(Exit::Success);
+    }
+    if let Some(record) = &args.replay {
+        let report = super::replay::run(record, &plugins(&args)?, args.wait)?;
+        if let Some(path) = &args.junit {
+            write(path, &junit(&report, &record.display().to_string()))?;
+        }
+        return show(&report, args.json, out);
     }
     let (case, file) = case(&args)?;
     if args.update && file.is_none() {
