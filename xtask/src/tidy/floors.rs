@@ -84,7 +84,7 @@ pub(crate) const HOUSE: &[Member] = &[
     internal("agent", 4, 120),
     internal("csi-manager", 4, 130),
     internal("nri-simulate", 5, 110),
-    internal("supervisor", 6, 150),
+    internal("supervisor", 6, 156),
     internal("cli", 7, 195),
     internal("bench", OUTSIDE, 180),
     internal("e2e", OUTSIDE, 180),
