@@ -42,6 +42,7 @@ use crate::shim::sys;
 
 mod aside;
 mod drive;
+mod holder;
 mod launch;
 mod lost;
 mod maintain;

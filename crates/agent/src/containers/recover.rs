@@ -5,7 +5,7 @@
 //! | any | any | any | yes | exited; kept for its retention |
 //! | other | - | - | no | exited with the reboot |
 //! | this | held | yes | no | runs: its shim is watched |
-//! | this | held | no | no | starting: looked at until it runs or is gone |
+//! | this | held | no | no | starting: looked at until it runs or is gone; a shim that is found by its lock directory and has a child runs |
 //! | this | free | yes | no | its shim was killed: the tree is ended |
 //! | this | free | no | no | never started: deleted (its launch was not answered) |
 //!
@@ -24,7 +24,7 @@ use longshore_paths::ContainerId;
 use super::drive::{FIRST_PAUSE, LONGEST_PAUSE};
 use super::launch::{from_millis, millis};
 use super::registry::{Event, Life};
-use super::{Handle, Host, Shared, blocking};
+use super::{Handle, Host, Shared, blocking, holder};
 use crate::cgroup;
 use crate::record::{self, Cgroups, ContainerRecord, ExitRecord, Facts, PidRecord, Reason};
 use crate::shim::sys;
@@ -250,7 +250,7 @@ impl Shared {
     }
 
     /// A shim is at work that has not got to its container's first process, nor told anybody its
-    /// own pid: only its record and its lock can be looked at.
+    /// own pid: its record and its lock are looked at, and later who holds the lock.
     async fn await_start(self: Arc<Self>, id: ContainerId, dir: PathBuf) {
         let mut pause = FIRST_PAUSE;
         loop {
@@ -265,6 +265,15 @@ impl Shared {
                 Ok((_, Some(pid))) => {
                     self.started(&id, pid.init);
                     return self.watch_found(id, dir, pid).await;
+                }
+                // Long enough for any start: its record is lost, the container is not.
+                Ok((true, None)) if pause >= LONGEST_PAUSE => {
+                    let run = dir.join(record::RUN);
+                    if let Ok(Some(pid)) = blocking(move || holder::find(&run)).await {
+                        tracing::warn!(container = %id, shim = pid.shim.pid, "the record of a container's pid is missing; its shim was found by its directory");
+                        self.started(&id, pid.init);
+                        return self.watch_found(id, dir, pid).await;
+                    }
                 }
                 Ok((true, None)) => {}
                 Ok((false, None)) => return self.never_started(&id, &dir),

@@ -144,6 +144,32 @@ async fn a_shim_between_its_lock_and_its_pid_is_waited_for() {
 }
 
 #[tokio::test]
+async fn a_container_whose_pid_record_is_lost_is_adopted_and_can_be_killed() {
+    for damaged in [None, Some("garbage")] {
+        let node = Node::new();
+        let agent = node.start().await;
+        // With a child in a session of its own, which its shim adopts.
+        let script = "(setsid sleep 1000 & ) ; exec sleep 1000";
+        launch(&agent, "c", script).await;
+        let before = view(&agent, "c").unwrap().pid;
+        let record = node.records()[0].clone();
+        agent.shutdown().await;
+        match damaged {
+            None => std::fs::remove_file(record.join("run/pid")).unwrap(),
+            Some(text) => std::fs::write(record.join("run/pid"), text).unwrap(),
+        }
+        let agent = node.start().await;
+        eventually("it is adopted", || {
+            view(&agent, "c").is_some_and(|view| view.phase == Phase::Running)
+        })
+        .await;
+        assert_eq!(view(&agent, "c").unwrap().pid, before, "{damaged:?}");
+        end(&agent, "c").await;
+        assert!(agent.list().is_empty());
+    }
+}
+
+#[tokio::test]
 async fn damaged_records_are_set_aside_and_their_containers_adopted_by_name() {
     let node = Node::new();
     let agent = node.start().await;
