@@ -7,6 +7,7 @@
 
 mod agent;
 mod error;
+mod find;
 mod locate;
 mod log;
 mod plugin;
@@ -192,17 +193,10 @@ impl Config {
     /// valid: for a client that looks for the daemon.
     ///
     /// # Errors
-    /// [`ConfigError::NoHome`] alone.
+    /// [`ConfigError`] when that cannot be told: a file that is named and cannot be read, a broken line that
+    /// may have set it, a path that is not absolute.
     pub fn runtime_dir(sources: &Sources) -> Result<PathBuf, ConfigError> {
-        let named = |key| sources.lenient(key).filter(|dir| dir.is_absolute());
-        if let Some(dir) = named("runtime_dir") {
-            return Ok(dir);
-        }
-        let state_dir = match named("state_dir") {
-            Some(dir) => dir,
-            None => default_state_dir(sources)?,
-        };
-        Ok(default_runtime_dir(sources, &state_dir))
+        find::runtime_dir(sources)
     }
 
     fn read_plugin_dir(&mut self, previous: Option<&Self>) {

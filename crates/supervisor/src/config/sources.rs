@@ -206,34 +206,35 @@ impl Sources {
 
     /// Reads and merges, without judging the values.
     pub(crate) fn read(&self) -> Result<Layers, ConfigErrors> {
+        self.merge(self.read_file()?)
+    }
+
+    /// The main file with its text; `None` when the default one is not there.
+    pub(crate) fn read_file(&self) -> Result<Option<(PathBuf, String)>, ConfigError> {
         let (path, required) = self.main_file();
-        let text = match read_bounded(&path) {
-            Ok(text) => Some(text),
+        match read_bounded(&path) {
+            Ok(text) => Ok(Some((path, text))),
             Err(ConfigError::Read { source, .. })
                 if !required && source.kind() == std::io::ErrorKind::NotFound =>
             {
-                None
+                Ok(None)
             }
-            Err(error) => return Err(error.into()),
-        };
-        self.merge(text.map(|text| (path, text)))
+            Err(error) => Err(error),
+        }
     }
 
-    /// The path at a key of the top level, from wherever it is set, whatever else is wrong.
-    pub(crate) fn lenient(&self, key: &str) -> Option<PathBuf> {
-        let env = OVERRIDES
-            .iter()
-            .find(|known| known.key == key)
-            .map(|known| known.env);
-        self.flags
-            .get(key)
-            .or_else(|| self.env.get(env?).cloned())
-            .or_else(|| {
-                let text = read_bounded(&self.main_file().0).ok()?;
-                let table: Table = toml::from_str(&text).ok()?;
-                Some(table.get(key)?.as_str()?.to_owned())
-            })
-            .map(PathBuf::from)
+    /// The value of a key that a flag or the environment sets.
+    pub(crate) fn overridden(&self, key: &str) -> Option<(String, Origin)> {
+        let known = OVERRIDES.iter().find(|known| known.key == key)?;
+        self.given(known)
+    }
+
+    fn given(&self, known: &Override) -> Option<(String, Origin)> {
+        match (self.flags.get(known.key), self.env.get(known.env)) {
+            (Some(value), _) => Some((value, Origin::Flag(known.flag))),
+            (None, Some(value)) => Some((value.clone(), Origin::Env(known.env))),
+            (None, None) => None,
+        }
     }
 
     fn merge(&self, file: Option<(PathBuf, String)>) -> Result<Layers, ConfigErrors> {
@@ -256,15 +257,10 @@ impl Sources {
             }
             origins.file = Some((path, text));
         }
-        for Override { key, env, flag } in OVERRIDES {
-            let given = match (self.flags.get(key), self.env.get(*env)) {
-                (Some(value), _) => Some((value, Origin::Flag(flag))),
-                (None, Some(value)) => Some((value.clone(), Origin::Env(env))),
-                (None, None) => None,
-            };
-            if let Some((value, origin)) = given {
-                set(&mut table, key, Value::String(value));
-                origins.overridden.insert((*key).to_owned(), origin);
+        for known in OVERRIDES {
+            if let Some((value, origin)) = self.given(known) {
+                set(&mut table, known.key, Value::String(value));
+                origins.overridden.insert(known.key.to_owned(), origin);
             }
         }
         let raw = RawConfig::try_from_table(table.clone()).map_err(|error| of_ours(&error))?;

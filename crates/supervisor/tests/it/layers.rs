@@ -92,12 +92,75 @@ fn what_is_no_regular_file_or_too_large_is_refused_without_hanging() {
 fn a_client_finds_the_daemon_while_its_file_is_broken() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("c.toml");
-    std::fs::write(&file, "runtime_dir = \"/run/elsewhere\"\nnonsense = 1\n").unwrap();
-    assert_eq!(
-        Config::runtime_dir(&sources(&file)).unwrap(),
-        PathBuf::from("/run/elsewhere")
+    for broken in [
+        "nonsense = 1",
+        "x = [",
+        "= 5",
+        "[plugins.a]\ntype = ",
+        "log = 5",
+    ] {
+        std::fs::write(
+            &file,
+            format!("runtime_dir = \"/run/elsewhere\"\n{broken}\n"),
+        )
+        .unwrap();
+        let found = Config::runtime_dir(&sources(&file)).unwrap();
+        assert_eq!(found, PathBuf::from("/run/elsewhere"), "{broken}");
+        Config::load(&sources(&file), None).unwrap_err();
+    }
+    // Neither directory is in it: what is broken cannot be about them.
+    std::fs::write(&file, "x = [\n").unwrap();
+    let (broken, valid) = (
+        Config::runtime_dir(&sources(&file)),
+        dir.path().join("v.toml"),
     );
-    Config::load(&sources(&file), None).unwrap_err();
+    std::fs::write(&valid, "").unwrap();
+    assert_eq!(
+        broken.unwrap(),
+        Config::runtime_dir(&sources(&valid)).unwrap()
+    );
+}
+
+#[test]
+fn a_client_that_cannot_tell_which_daemon_is_meant_asks_none() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("c.toml");
+    for (text, told) in [
+        ("runtime_dir =\n", "c.toml:1: "),
+        ("[runtime_dir\n", "c.toml:1: "),
+        ("\nstate_dir =\nlog = \"info\"\n", "c.toml:2: "),
+        (
+            "runtime_dir = \"r\"\n",
+            "c.toml:1: runtime_dir: `r` is not an absolute path",
+        ),
+        (
+            "runtime_dir = 5\n",
+            "c.toml:1: runtime_dir: is not a string",
+        ),
+        (
+            "state_dir = \"s\"\n",
+            "c.toml:1: state_dir: `s` is not an absolute path",
+        ),
+    ] {
+        std::fs::write(&file, text).unwrap();
+        let error = Config::runtime_dir(&sources(&file))
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains(told), "{text}: {error}");
+    }
+    let missing = dir.path().join("typo.toml");
+    let error = Config::runtime_dir(&sources(&missing)).unwrap_err();
+    assert!(error.to_string().contains("typo.toml"), "{error}");
+
+    let mut flagged = sources(&file);
+    flagged.flags.runtime_dir = Some(PathBuf::from("./r"));
+    let error = Config::runtime_dir(&flagged).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "--runtime-dir: runtime_dir: `./r` is not an absolute path"
+    );
+    flagged.flags.runtime_dir = Some(PathBuf::from("/r"));
+    assert_eq!(Config::runtime_dir(&flagged).unwrap(), PathBuf::from("/r"));
 }
 
 #[test]
