@@ -51,7 +51,7 @@ pub enum PluginState {
     Restarting,
     /// It is required, and not there: containers are not created.
     Missing,
-    /// It was closed, or ended for good; [`PluginStatus::closed`] says why. Of plugins that are not
+    /// It was closed, or ended for good; [`closed`](field@PluginStatus::closed) says why. Of plugins that are not
     /// launched the last 64 are remembered, until they register again or are removed by name.
     Closed,
 }
