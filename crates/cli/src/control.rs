@@ -21,6 +21,11 @@ pub(crate) type Control = ControlClient<Channel>;
 /// For connecting, and for an answer that comes from memory.
 const DEADLINE: Duration = Duration::from_secs(10);
 
+/// While an answer is awaited the daemon is asked so often whether it is there, and may take so long to say so:
+/// one that hangs is not waited for as long as a request may take.
+const PING: Duration = Duration::from_secs(5);
+const PONG: Duration = Duration::from_secs(10);
+
 /// Which daemon is meant.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct DaemonArgs {
@@ -98,6 +103,8 @@ async fn channel(
     });
     Endpoint::from_static("http://localhost")
         .connect_timeout(DEADLINE)
+        .http2_keep_alive_interval(PING)
+        .keep_alive_timeout(PONG)
         .connect_with_connector(connector)
         .await
         .with_context(|| format!("cannot speak with the daemon at {}", socket.display()))
@@ -183,13 +190,38 @@ pub(crate) fn refused(status: &Status) -> anyhow::Error {
         .into();
     }
     // A status that did not come from the daemon has the connection's error behind it.
-    match status.source() {
-        None => Fault::new(exit, status.message()).into(),
-        Some(cause) => Fault::new(
-            Exit::Failure,
-            format!("the connection to the daemon broke: {cause}"),
-        )
-        .hint("a daemon serves root and its own user only")
-        .into(),
+    let Some(cause) = status.source() else {
+        return Fault::new(exit, status.message()).into();
+    };
+    let text = causes(cause);
+    if text.contains("keep-alive timed out") {
+        let silent = format!(
+            "the daemon has been silent for {}s",
+            (PING + PONG).as_secs()
+        );
+        return Fault::new(Exit::Failure, silent)
+            .hint("it is stopped or cannot go on; what was asked of it may still be done when it does")
+            .into();
     }
+    Fault::new(
+        Exit::Failure,
+        format!("the connection to the daemon broke: {text}"),
+    )
+    .hint("a daemon serves root and its own user only; is it one that listens there?")
+    .into()
+}
+
+/// The error and what is behind it.
+fn causes(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text.push_str(": ");
+            text.push_str(&cause_text);
+        }
+        source = cause.source();
+    }
+    text
 }

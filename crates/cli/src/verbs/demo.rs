@@ -256,7 +256,7 @@ async fn client(local: &Local, name: &str) -> Result<VolumeClient> {
     Ok(VolumeClient::new(
         probed.channel,
         probed.version,
-        Duration::from_secs(5),
+        Instant::now() + DEADLINE,
     ))
 }
 

@@ -4,11 +4,11 @@ mod v0;
 mod v1;
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use longshore_csi_probe::ApiVersion;
 use serde::Serialize;
+use tokio::time::{Instant, timeout_at};
 use tonic::transport::Channel;
 
 /// The largest answer of a driver that is decoded, in bytes.
@@ -24,7 +24,7 @@ type Pairs = BTreeMap<String, String>;
 pub(crate) struct VolumeClient {
     channel: Channel,
     version: ApiVersion,
-    deadline: Duration,
+    ends: Instant,
 }
 
 /// A volume as a driver describes it.
@@ -115,12 +115,12 @@ pub(crate) struct Usage {
 }
 
 impl VolumeClient {
-    /// A client on an answering driver; each call ends after `deadline`.
-    pub(crate) fn new(channel: Channel, version: ApiVersion, deadline: Duration) -> Self {
+    /// A client on an answering driver, whose calls have ended at `ends`.
+    pub(crate) fn new(channel: Channel, version: ApiVersion, ends: Instant) -> Self {
         Self {
             channel,
             version,
-            deadline,
+            ends,
         }
     }
 
@@ -129,7 +129,7 @@ impl VolumeClient {
         rpc: &str,
         future: impl Future<Output = Result<tonic::Response<T>, tonic::Status>>,
     ) -> Result<T> {
-        match tokio::time::timeout(self.deadline, future).await {
+        match timeout_at(self.ends, future).await {
             Ok(Ok(response)) => Ok(response.into_inner()),
             Ok(Err(status)) => {
                 bail!(
@@ -138,7 +138,7 @@ impl VolumeClient {
                     one_line(status.message())
                 )
             }
-            Err(_) => bail!("{rpc} was not answered within {:?}", self.deadline),
+            Err(_) => bail!("{rpc} was not answered in time; give it longer with --deadline"),
         }
     }
 

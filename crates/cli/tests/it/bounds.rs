@@ -5,9 +5,10 @@ use std::os::unix::net::UnixStream;
 use hyper_util::rt::TokioIo;
 use longshore_control_api::v1;
 use longshore_control_api::v1::control_client::ControlClient;
+use nix::sys::signal::{Signal, kill};
 use tonic::transport::{Channel, Endpoint};
 
-use crate::support::{Daemon, Home, eventually};
+use crate::support::{Daemon, Home, eventually, hostpath};
 
 /// As many as the service has.
 const STREAMS: usize = 48;
@@ -68,4 +69,31 @@ fn connections_that_say_nothing_keep_nobody_out_for_long() {
         (daemon.run(["status"]).code == 0).then_some(())
     });
     drop(silent);
+}
+
+#[test]
+fn a_daemon_that_hangs_is_told_from_one_that_takes_its_time() {
+    let home = Home::new();
+    let config = hostpath(&home, "disks", "v1");
+    let daemon = Daemon::start(home, &config);
+    daemon.endpoint("disks");
+    kill(daemon.pid(), Signal::SIGSTOP).unwrap();
+    for verb in [
+        &["csi", "stop", "disks"][..],
+        &["csi", "restart", "disks"],
+        &["reload"],
+    ] {
+        // Each may take minutes when the daemon works on it.
+        let done = daemon.run(verb).exits(1);
+        assert!(
+            done.stderr
+                .starts_with("error: the daemon has been silent for 15s; hint: ")
+                && done.stderr.contains("may still be done"),
+            "{verb:?}: {}",
+            done.stderr
+        );
+    }
+    kill(daemon.pid(), Signal::SIGCONT).unwrap();
+    // What was given up is not done behind the operator's back when it comes back.
+    assert_eq!(daemon.plugin("disks")["state"], "ready");
 }

@@ -142,3 +142,18 @@ fn a_volume_of_a_daemons_plugin_is_reached_by_its_name() {
     );
     daemon.run(["csi", "volume", "list", "nothing"]).exits(1);
 }
+
+#[test]
+fn the_deadline_holds_for_finding_the_version_too() {
+    let home = Home::new();
+    let socket = home.join("mute.sock");
+    // It takes connections and says nothing.
+    let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    let began = std::time::Instant::now();
+    let endpoint = format!("unix://{}", socket.display());
+    let line = ["csi", "volume", "list", &endpoint, "--deadline", "200ms"];
+    let done = home.run(line).exits(3);
+    // Without it finding the version alone takes five seconds.
+    assert!(began.elapsed() < std::time::Duration::from_secs(5));
+    assert!(!done.stderr.contains("--wait"), "{}", done.stderr);
+}

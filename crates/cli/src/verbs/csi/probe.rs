@@ -33,7 +33,7 @@ pub(crate) struct Args {
 }
 
 /// How long one attempt may take.
-const ATTEMPT: Duration = Duration::from_secs(5);
+pub(super) const ATTEMPT: Duration = Duration::from_secs(5);
 
 pub(crate) fn run(args: &Args, out: &mut Out) -> Result<Exit> {
     crate::logging::start_if_asked()?;
@@ -46,7 +46,12 @@ pub(crate) fn run(args: &Args, out: &mut Out) -> Result<Exit> {
             &args.daemon,
         )
         .await?;
-        let probed = reach(&endpoint, wait).await?;
+        let probed = match wait {
+            Some(wait) => reach(&endpoint, wait, true).await?,
+            None => reach(&endpoint, ATTEMPT, false)
+                .await
+                .map_err(|fault| fault.hint("give it time with --wait 30s"))?,
+        };
         let details = probed.describe(Instant::now() + ATTEMPT).await;
         Ok((
             probed,
@@ -90,22 +95,17 @@ pub(super) async fn resolve(
     Ok(uri.parse::<Endpoint>()?)
 }
 
-/// Probes once within 5 s, or again and again for as long as `wait` says.
-pub(super) async fn reach(endpoint: &Endpoint, wait: Option<Duration>) -> Result<Probed> {
-    let mut options = ProbeOptions::until(Instant::now() + wait.unwrap_or(ATTEMPT));
-    options.wait_for_socket = wait.is_some();
-    match probe(endpoint, &options).await {
-        Ok(probed) => Ok(probed),
-        Err(error) => {
-            let fault = Fault::new(Exit::NotReady, chain(&error.into()));
-            Err(if wait.is_none() {
-                fault.hint("give it time with --wait 30s")
-            } else {
-                fault
-            }
-            .into())
-        }
-    }
+/// Probes again and again for as long as `within` says; a socket that is not there is waited for, or not.
+pub(super) async fn reach(
+    endpoint: &Endpoint,
+    within: Duration,
+    wait_for_socket: bool,
+) -> Result<Probed, Fault> {
+    let mut options = ProbeOptions::until(Instant::now() + within);
+    options.wait_for_socket = wait_for_socket;
+    probe(endpoint, &options)
+        .await
+        .map_err(|error| Fault::new(Exit::NotReady, chain(&error.into())))
 }
 
 fn driver(details: &PluginDetails) -> DriverDetails {

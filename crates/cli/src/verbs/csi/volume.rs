@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use longshore_supervisor::parse_size;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use super::{ServiceArg, probe};
 use crate::control::DaemonArgs;
@@ -115,7 +116,7 @@ enum Verb {
 struct TargetArgs {
     /// A plugin of the daemon, or an endpoint: unix:///PATH, a path with a slash, tcp://HOST:PORT.
     target: String,
-    /// How long the call may take.
+    /// How long all of it may take: finding the driver's version, and the call.
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "60s")]
     deadline: Duration,
     /// For programs.
@@ -337,14 +338,15 @@ pub(crate) fn run(args: Args, out: &mut Out) -> Result<Exit> {
 
 impl TargetArgs {
     async fn client(&self, service: ServiceArg) -> Result<VolumeClient> {
+        let ends = Instant::now() + self.deadline;
         let endpoint =
             probe::resolve(&self.target, Some(service), Duration::ZERO, &self.daemon).await?;
-        let probed = probe::reach(&endpoint, None).await?;
-        Ok(VolumeClient::new(
-            probed.channel,
-            probed.version,
-            self.deadline,
-        ))
+        // The deadline is the call's; a driver that has said nothing for so long will not answer it.
+        let within = ends
+            .saturating_duration_since(Instant::now())
+            .min(probe::ATTEMPT);
+        let probed = probe::reach(&endpoint, within, false).await?;
+        Ok(VolumeClient::new(probed.channel, probed.version, ends))
     }
 
     fn print(&self, out: &mut Out, document: &Value, text: &str) -> Result<()> {
