@@ -1,5 +1,6 @@
 //! Who a process is: a pid alone may be somebody else's by now.
 
+use std::ffi::CStr;
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -7,6 +8,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use serde::{Deserialize, Serialize};
 
 use crate::shim::sys;
+
+/// What shims call themselves, in at most 15 bytes.
+pub(crate) const SHIM_NAME: &CStr = c"longshore-shim";
 
 /// A process that cannot be taken for another one within a boot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,6 +38,22 @@ impl ProcessId {
         // First the handle, then the comparison: what the handle holds cannot change any more.
         let handle = sys::pidfd_open(self.pid).ok()?;
         (Self::of(self.pid).ok()? == self).then_some(handle)
+    }
+
+    /// Sends SIGCONT to its parent, if that is a shim. One that is not stopped takes no notice.
+    pub(crate) fn continue_shim(self) {
+        let Ok(Stat { parent, start, .. }) = stat(self.pid) else {
+            return;
+        };
+        let Ok(handle) = sys::pidfd_open(parent) else {
+            return;
+        };
+        // Looked at after it is held, so that it is not another process by now.
+        let name = fs::read(format!("/proc/{parent}/comm"));
+        let is_shim = name.is_ok_and(|name| name.trim_ascii_end() == SHIM_NAME.to_bytes());
+        if start == self.start && is_shim {
+            let _gone = sys::pidfd_send_signal(handle.as_fd(), libc::SIGCONT);
+        }
     }
 
     /// Sends SIGKILL to it, if it is still that process.

@@ -297,9 +297,13 @@ impl Handle {
         }
     }
 
+    /// Signals the first process. Its shim goes on if somebody has stopped it: it would never see the end.
     fn signal(&self, signal: i32) -> io::Result<()> {
         match &self.init {
-            Some((_, init)) => sys::pidfd_send_signal(init.as_fd(), signal),
+            Some((id, init)) => {
+                id.continue_shim();
+                sys::pidfd_send_signal(init.as_fd(), signal)
+            }
             None => Err(io::Error::from_raw_os_error(libc::ESRCH)),
         }
     }

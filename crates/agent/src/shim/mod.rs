@@ -31,7 +31,7 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use self::child::Child;
 use self::supervise::Supervision;
 use crate::cgroup;
-use crate::process::ProcessId;
+use crate::process::{ProcessId, SHIM_NAME};
 use crate::record::{self, ContainerRecord, PidRecord};
 
 mod child;
@@ -113,7 +113,7 @@ fn start(dir: &Path, report: &mut Option<File>) -> Result<Supervision, Failure> 
     nix::unistd::setsid().map_err(failed("make a session"))?;
     nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(0o022));
     std::env::set_current_dir("/").map_err(failed("leave the current directory"))?;
-    let _a_name_only = prctl::set_name(c"longshore-shim");
+    let _a_name_only = prctl::set_name(SHIM_NAME);
     prctl::set_child_subreaper(true).map_err(failed("become a subreaper"))?;
     SigSet::all()
         .thread_block()
