@@ -9,5 +9,6 @@
 mod adaptation;
 mod engines;
 mod peer;
+mod serve;
 mod stub;
 mod wire;
