@@ -223,6 +223,11 @@ impl CsiManager {
         self.inner.shared.board.subscribe()
     }
 
+    /// Somebody looks at the status: what is only looked for now and then is looked for soon. Returns at once.
+    pub fn look_again(&self) {
+        self.inner.shared.looked_at.notify_one();
+    }
+
     /// Puts another configuration in force; what follows from it goes on after this returns.
     /// Plugins that did not change are not touched; one that changed or left while something is
     /// mounted below its mount root is kept and reported until the mount is gone, or until

@@ -57,6 +57,8 @@ pub(crate) struct Shared {
     logs: Option<Arc<dyn LogReader>>,
     configured_agent_id: Option<Arc<str>>,
     agent_id: OnceCell<Arc<str>>,
+    /// Somebody looks at the status.
+    pub(crate) looked_at: Notify,
     probes: Turns,
     list: Notify,
     pids: watch::Sender<Arc<Pids>>,
@@ -83,6 +85,7 @@ impl Shared {
             logs: options.logs,
             configured_agent_id: options.agent_id.map(Arc::from),
             agent_id: OnceCell::new(),
+            looked_at: Notify::new(),
             probes: Turns::new(PROBES_AT_ONCE),
             list: Notify::new(),
             pids: watch::Sender::new(Arc::default()),

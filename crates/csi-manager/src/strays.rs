@@ -5,15 +5,15 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use crate::plugin::ids;
 use crate::shared::{Shared, blocking};
 use crate::status::Stray;
 use crate::table::Plugins;
 
-/// How often the agent is asked, and how often while there is one.
-const LOOK: Duration = Duration::from_secs(10);
+/// How often the agent is asked when nobody looks at the status, and how often while somebody does or there is a stray.
+const LOOK: Duration = Duration::from_secs(60);
 const LOOK_AGAIN: Duration = Duration::from_secs(2);
 
 pub(crate) fn stray(id: &str) -> Stray {
@@ -33,7 +33,10 @@ pub(crate) async fn serve_strays(shared: Arc<Shared>, plugins: Arc<Plugins>) {
     let mut suspects = BTreeSet::new();
     loop {
         let quiet = suspects.is_empty() && shared.board.subscribe().borrow().strays.is_empty();
-        sleep(if quiet { LOOK } else { LOOK_AGAIN }).await;
+        sleep(LOOK_AGAIN).await;
+        if quiet {
+            let _asked = timeout(LOOK, shared.looked_at.notified()).await;
+        }
         let Ok(containers) = shared.list().await else {
             continue;
         };

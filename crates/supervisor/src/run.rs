@@ -32,6 +32,8 @@ const AGENT_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Nothing has changed for so long: it is quiet.
 const QUIET: Duration = Duration::from_secs(10);
+/// How long memory is kept when nothing changes.
+const AGAIN: Duration = Duration::from_secs(120);
 
 /// Why a daemon knows no NRI plugins.
 const NO_NRI: &str = "this daemon runs no containers of pods and has no NRI adaptation; \
@@ -233,7 +235,8 @@ fn agent_options(
     options
 }
 
-/// Gives memory back whenever things have become quiet: after the start, and after every change.
+/// Gives memory back whenever things have become quiet: after the start, after every change, and now and then
+/// what regular looks have brought in.
 async fn stay_small(manager: CsiManager) {
     let mut status = manager.status();
     loop {
@@ -243,8 +246,12 @@ async fn stay_small(manager: CsiManager) {
             }
         }
         let given = tokio::task::spawn_blocking(longshore_agent::give_back_memory).await;
-        if given.is_err() || status.changed().await.is_err() {
+        if given.is_err() {
             return;
+        }
+        match tokio::time::timeout(AGAIN, status.changed()).await {
+            Ok(Ok(())) | Err(_) => {}
+            Ok(Err(_)) => return,
         }
     }
 }

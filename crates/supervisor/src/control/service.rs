@@ -229,6 +229,7 @@ impl Control for ControlService {
         request: Request<v1::GetStatusRequest>,
     ) -> Result<Response<v1::Status>, Status> {
         let request = request.into_inner();
+        self.manager.look_again();
         let manager = self.manager.status().borrow().clone();
         self.known(&manager, &request.name)?;
         Ok(Response::new(status(
