@@ -19,5 +19,6 @@ mod probe;
 mod records;
 mod reload;
 mod run;
+mod sockets;
 mod support;
 mod volume;

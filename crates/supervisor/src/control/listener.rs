@@ -13,7 +13,7 @@ use longshore_paths::{RuntimeDir, check_socket_path};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
-use tokio::time::Sleep;
+use tokio::time::{Sleep, timeout};
 use tonic::transport::server::Connected;
 
 use crate::SupervisorError;
@@ -25,17 +25,32 @@ const CONNECTIONS: usize = 64;
 /// How long a connection may take to its first byte; one that never speaks keeps out no other.
 const FIRST_BYTE: Duration = Duration::from_secs(5);
 
-/// The bound socket, removed when dropped.
+/// How often it is looked whether the socket is still there.
+const LOOK: Duration = Duration::from_secs(10);
+
+/// The bound socket, removed when dropped. Bound again when somebody else has removed it.
 #[derive(Debug)]
 pub(crate) struct ControlSocket {
+    runtime: RuntimeDir,
     listener: UnixListener,
     path: PathBuf,
+    /// It is gone, and that has been told.
+    lost: bool,
 }
 
 impl ControlSocket {
     /// Binds the socket; what an earlier daemon left there is replaced (the caller holds the
     /// runtime directory's lock).
     pub(crate) fn bind(runtime: &RuntimeDir) -> Result<Self, SupervisorError> {
+        Ok(Self {
+            runtime: runtime.clone(),
+            listener: Self::open(runtime)?,
+            path: runtime.control_socket(),
+            lost: false,
+        })
+    }
+
+    fn open(runtime: &RuntimeDir) -> Result<UnixListener, SupervisorError> {
         let path = runtime.control_socket();
         check_socket_path(&path).map_err(|source| SupervisorError::Path { source })?;
         let dir = runtime.control_dir();
@@ -62,19 +77,45 @@ impl ControlSocket {
         remove(&path).map_err(failed)?;
         let listener = UnixListener::bind(&path).map_err(failed)?;
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).map_err(failed)?;
-        Ok(Self { listener, path })
+        Ok(listener)
+    }
+
+    /// The lock of the runtime directory is still held: nobody else has bound it meanwhile.
+    fn look(&mut self) {
+        let there = std::fs::symlink_metadata(&self.path);
+        if !there.is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
+            return;
+        }
+        let path = self.path.display();
+        match Self::open(&self.runtime) {
+            Ok(listener) => {
+                tracing::warn!(%path, "the control socket was gone; it is bound again");
+                self.listener = listener;
+                self.lost = false;
+            }
+            Err(error) if !self.lost => {
+                tracing::error!(%path, %error, "the control socket is gone and cannot be bound again");
+                self.lost = true;
+            }
+            Err(_) => {}
+        }
     }
 }
 
 /// Where connections come from.
 pub(crate) trait Source: Send + Sync + 'static {
     /// The next one; `None` for one that was refused. Cancel safe.
-    fn next(&self) -> impl Future<Output = io::Result<Option<UnixStream>>> + Send;
+    fn next(&mut self) -> impl Future<Output = io::Result<Option<UnixStream>>> + Send;
 }
 
 impl Source for ControlSocket {
-    async fn next(&self) -> io::Result<Option<UnixStream>> {
-        let (stream, _) = self.listener.accept().await?;
+    async fn next(&mut self) -> io::Result<Option<UnixStream>> {
+        let stream = loop {
+            match timeout(LOOK, self.listener.accept()).await {
+                Ok(accepted) => break accepted?.0,
+                Err(_) => self.look(),
+            }
+        };
         if is_allowed(&stream) {
             return Ok(Some(stream));
         }
@@ -85,14 +126,17 @@ impl Source for ControlSocket {
 
 /// A socket of its own, which looks at the peers itself.
 impl Source for Listener {
-    async fn next(&self) -> io::Result<Option<UnixStream>> {
+    async fn next(&mut self) -> io::Result<Option<UnixStream>> {
         let accepted = self.accept().await.map_err(io::Error::other)?;
         Ok(Some(accepted.0))
     }
 }
 
 /// Accepts for as long as `connections` is read.
-pub(crate) async fn accept(source: impl Source, connections: mpsc::Sender<io::Result<Connection>>) {
+pub(crate) async fn accept(
+    mut source: impl Source,
+    connections: mpsc::Sender<io::Result<Connection>>,
+) {
     let slots = Arc::new(Semaphore::new(CONNECTIONS));
     loop {
         let Ok(slot) = Arc::clone(&slots).acquire_owned().await else {
