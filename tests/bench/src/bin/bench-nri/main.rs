@@ -7,6 +7,7 @@ mod host;
 mod latency;
 mod memory;
 mod process;
+mod sides;
 mod sync;
 
 use std::env;
