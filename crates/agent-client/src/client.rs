@@ -294,7 +294,7 @@ impl Prepared {
     }
 
     /// A fresh connection ended before it took the request.
-    fn never_answered(&self, endpoint: &crate::AgentEndpoint) -> AgentError {
+    pub(crate) fn never_answered(&self, endpoint: &crate::AgentEndpoint) -> AgentError {
         AgentError::Connect {
             endpoint: endpoint.to_string(),
             source: "the connection ended before the request was sent".into(),

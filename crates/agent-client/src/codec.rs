@@ -3,10 +3,9 @@
 use bytes::Bytes;
 use http::HeaderValue;
 use longshore_mesos_api::v1::ContainerId;
+use longshore_mesos_api::v1::agent::Response;
 use longshore_mesos_api::v1::agent::response::get_containers::Container;
-use longshore_mesos_api::v1::agent::{Call, Response};
-use longshore_mesos_api::{DecodeLimits, decode, json};
-use prost::Message as _;
+use longshore_mesos_api::{ApiMessage, DecodeLimits, decode, json};
 
 use crate::{AnswerError, Codec};
 
@@ -21,7 +20,7 @@ impl Codec {
         })
     }
 
-    pub(crate) fn encode(self, call: &Call) -> Result<Bytes, json::JsonError> {
+    pub(crate) fn encode<M: ApiMessage>(self, call: &M) -> Result<Bytes, json::JsonError> {
         match self {
             Self::Protobuf => Ok(call.encode_to_vec().into()),
             Self::Json => json::to_vec(call).map(Bytes::from),
@@ -37,24 +36,29 @@ pub(crate) fn decode_answer(
     body: &[u8],
     limits: &DecodeLimits,
 ) -> Result<Response, AnswerError> {
+    if content_type.is_none() && body.is_empty() {
+        return Ok(Response::default());
+    }
+    match form_of(asked, content_type)? {
+        Codec::Protobuf => Ok(decode(body, limits)?),
+        Codec::Json => Ok(json::from_slice(body, limits)?),
+    }
+}
+
+/// The form that a content type names; without one it is the form that was asked for.
+pub(crate) fn form_of(asked: Codec, content_type: Option<&str>) -> Result<Codec, AnswerError> {
     let media_type = content_type.map(|value| value.split(';').next().unwrap_or(value).trim());
-    let codec = match media_type {
-        None if body.is_empty() => return Ok(Response::default()),
-        None => asked,
-        Some(value) if value.eq_ignore_ascii_case(PROTOBUF) => Codec::Protobuf,
-        Some(value) if value.eq_ignore_ascii_case(JSON) => Codec::Json,
-        Some(other) => {
-            let shown = other
+    match media_type {
+        None => Ok(asked),
+        Some(value) if value.eq_ignore_ascii_case(PROTOBUF) => Ok(Codec::Protobuf),
+        Some(value) if value.eq_ignore_ascii_case(JSON) => Ok(Codec::Json),
+        Some(other) => Err(AnswerError::ContentType(
+            other
                 .chars()
                 .filter(|c| !c.is_control())
                 .take(100)
-                .collect();
-            return Err(AnswerError::ContentType(shown));
-        }
-    };
-    match codec {
-        Codec::Protobuf => Ok(decode(body, limits)?),
-        Codec::Json => Ok(json::from_slice(body, limits)?),
+                .collect(),
+        )),
     }
 }
 
@@ -89,6 +93,7 @@ pub(crate) fn show_id(id: &ContainerId) -> String {
 mod tests {
     use super::*;
     use longshore_mesos_api::v1::agent::response;
+    use prost::Message as _;
 
     fn read(content_type: Option<&str>, body: &[u8]) -> Result<Response, AnswerError> {
         decode_answer(

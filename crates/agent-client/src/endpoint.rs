@@ -39,6 +39,12 @@ impl AgentEndpoint {
         }
     }
 
+    /// The same with another path, which begins with a slash.
+    pub(crate) fn with_path(mut self, path: String) -> Self {
+        self.path = path;
+        self
+    }
+
     /// True for `https://`.
     #[must_use]
     pub fn is_tls(&self) -> bool {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use longshore_mesos_api::DecodeError;
 use longshore_mesos_api::json::JsonError;
+use longshore_mesos_api::record_io::RecordIoError;
 
 /// Why a call failed. `call` is the name of its type (`LAUNCH_CONTAINER`), `container` the id as
 /// `parent.child`, where the call names one.
@@ -19,6 +20,30 @@ pub enum AgentError {
         /// What is wrong with it.
         reason: &'static str,
     },
+    /// A variable of the executor's environment is missing or cannot be used.
+    #[error("the variable {name}{} cannot be used: {reason}", Given(given.as_deref()))]
+    Variable {
+        /// Its name.
+        name: &'static str,
+        /// Its value, unless it is absent or may be a secret.
+        given: Option<String>,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A status update that no agent would accept.
+    #[error("a status of task {task} cannot be sent: {reason}")]
+    BadUpdate {
+        /// The task.
+        task: String,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// The agent has ended the executor's stream of events, between two of them.
+    #[error("the agent has ended the stream of events")]
+    StreamEnded,
+    /// The executor's connection has ended for good, or is about to.
+    #[error("the executor's connection has ended: nothing is sent any more")]
+    ExecutorEnded,
     /// `https://` in a build without the feature `tls`.
     #[error("{endpoint} needs TLS, which this build does not have (feature `tls`)")]
     NoTls {
@@ -165,6 +190,9 @@ pub enum AnswerError {
     /// Not JSON, or over a limit.
     #[error(transparent)]
     Json(#[from] JsonError),
+    /// The stream of events has lost its frame.
+    #[error(transparent)]
+    Record(#[from] RecordIoError),
     /// Neither protobuf nor JSON.
     #[error("unexpected content type `{0}`")]
     ContentType(String),
@@ -221,6 +249,18 @@ pub(crate) fn is_agent_starting(status: u16, body: &str) -> bool {
 /// The 404 of a container that the agent does not know.
 pub(crate) fn is_container_unknown(status: u16, body: &str) -> bool {
     status == 404 && body.contains("cannot be found")
+}
+
+/// ` (VALUE)`, or nothing.
+struct Given<'a>(Option<&'a str>);
+
+impl std::fmt::Display for Given<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.0 {
+            Some(given) => write!(f, " ({given:?})"),
+            None => Ok(()),
+        }
+    }
 }
 
 /// `CALL of container ID`, or just `CALL`.

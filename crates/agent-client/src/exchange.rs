@@ -60,7 +60,7 @@ impl Prepared {
         request.body(Full::new(self.body.clone()))
     }
 
-    fn closed(&self, source: hyper::Error) -> AgentError {
+    pub(crate) fn closed(&self, source: hyper::Error) -> AgentError {
         AgentError::Closed {
             call: self.call,
             container: self.container.clone(),
@@ -139,7 +139,7 @@ impl Prepared {
 
     /// Reads what is kept of an error's text, and says whether that was all. Half a text says
     /// nothing (a 404 has two meanings), so a cut connection is a cut connection here too.
-    async fn read_start(&self, mut body: Incoming) -> Result<(Bytes, bool), AgentError> {
+    pub(crate) async fn read_start(&self, mut body: Incoming) -> Result<(Bytes, bool), AgentError> {
         let mut start = BytesMut::new();
         while let Some(frame) = body.frame().await {
             if let Ok(data) = frame.map_err(|error| self.closed(error))?.into_data() {

@@ -11,6 +11,8 @@
 //! - An answer is refused by its announced length before a byte is read, or when the limit is
 //!   passed; it is decoded only within [`AgentClientConfig::answer`].
 //! - REMOVE of a top-level container is not sent to an agent that would abort on it.
+//! - A status update of an executor is kept until its agent has acknowledged it, and sent in the order
+//!   of giving within each task; the executor's memory has bounds whatever the agent sends.
 //! - No secret is in an error, a log or `Debug` output.
 //! - The one lock here is never held across an await; each connection's task ends with it.
 
@@ -22,6 +24,7 @@ mod credentials;
 mod endpoint;
 mod error;
 mod exchange;
+pub mod executor;
 #[cfg(feature = "fake")]
 pub mod fake;
 mod retry;

@@ -1,6 +1,8 @@
 //! One HTTP/1.1 connection to an agent.
 
 use std::io;
+use std::os::fd::AsRawFd as _;
+use std::path::Path;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -9,7 +11,9 @@ use http_body_util::Full;
 use hyper::client::conn::TrySendError;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
+use nix::fcntl::OFlag;
 use nix::sys::socket::{setsockopt, sockopt};
+use nix::sys::stat::Mode;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::task::JoinSet;
@@ -97,7 +101,7 @@ impl Connector {
     async fn open(&self) -> Result<Connection, BoxError> {
         match self.endpoint.transport() {
             Transport::Unix(socket) => {
-                let stream = UnixStream::connect(socket).await?;
+                let stream = connect_unix(socket).await?;
                 Ok(handshake(stream).await?)
             }
             Transport::Tcp { host, port, tls } => Box::pin(self.open_tcp(host, *port, *tls)).await,
@@ -118,6 +122,23 @@ impl Connector {
         }
         Err("the feature `tls` is not compiled in".into())
     }
+}
+
+/// The longest path that a socket's address holds, with the NUL byte after it.
+const SOCKET_PATH: usize = 108;
+
+/// Connects to a socket whose path may be too long for an address: then by a handle of its directory.
+async fn connect_unix(path: &Path) -> io::Result<UnixStream> {
+    if path.as_os_str().len() < SOCKET_PATH {
+        return UnixStream::connect(path).await;
+    }
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
+        return UnixStream::connect(path).await;
+    };
+    let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+    let directory = nix::fcntl::open(parent, flags, Mode::empty())?;
+    let short = format!("/proc/self/fd/{}", directory.as_raw_fd());
+    UnixStream::connect(Path::new(&short).join(name)).await
 }
 
 async fn handshake<S>(stream: S) -> Result<Connection, hyper::Error>

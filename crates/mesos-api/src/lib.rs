@@ -24,6 +24,7 @@
 mod r#gen;
 
 mod api_message;
+mod duration;
 mod environment;
 mod hidden;
 pub mod json;
@@ -32,6 +33,7 @@ pub mod record_io;
 mod schema;
 
 pub use api_message::ApiMessage;
+pub use duration::{DurationError, parse_duration};
 pub use environment::{VariableError, variables};
 pub use r#gen::mesos::v1;
 pub use limits::{DecodeError, DecodeLimits, decode};

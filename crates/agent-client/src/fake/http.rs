@@ -7,6 +7,7 @@ use tokio::io::{AsyncRead, AsyncReadExt as _};
 /// A request, read whole.
 #[derive(Debug, Default)]
 pub(super) struct Request {
+    pub(super) path: String,
     pub(super) content_type: String,
     pub(super) accept: String,
     pub(super) authorization: Option<String>,
@@ -32,7 +33,10 @@ pub(super) async fn read_request(
     let mut request = Request::default();
     let mut length = 0usize;
     let head = String::from_utf8_lossy(&buffer[..head_end]).into_owned();
-    for line in head.lines().skip(1) {
+    let mut lines = head.lines();
+    let first = lines.next().unwrap_or_default();
+    request.path = first.split(' ').nth(1).unwrap_or_default().to_owned();
+    for line in lines {
         let Some((name, value)) = line.split_once(':') else {
             continue;
         };

@@ -18,13 +18,17 @@
 //! assert_eq!(agent.count(Type::GetHealth), 2);
 //! # Ok(()) }
 //! ```
+//!
+//! [`FakeExecutorApi`] is the other side of an executor, likewise.
 
 mod agent;
 mod dispatch;
+mod executor;
 mod failpoint;
 mod http;
 mod state;
 
 pub use agent::FakeAgent;
+pub use executor::{ExecutorFault, FakeExecutorApi, ReceivedCall};
 pub use failpoint::Failpoint;
 pub use state::{Flavor, Logged};

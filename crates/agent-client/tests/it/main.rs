@@ -7,6 +7,7 @@ mod bounds;
 mod calls;
 mod connections;
 mod credentials;
+mod executor;
 mod helpers;
 mod retries;
 mod tls;
