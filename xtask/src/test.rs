@@ -29,7 +29,11 @@ const PEERS: &[&str] = &[
 ];
 
 /// Crates whose tests ask for a Docker engine.
-const ASK_FOR_DOCKER: &[&str] = &["longshore-engine"];
+const ASK_FOR_DOCKER: &[&str] = &[
+    "longshore-docker-shim",
+    "longshore-engine",
+    "longshore-task-spec",
+];
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {

@@ -11,6 +11,8 @@ mod verbs;
 mod view;
 mod volume;
 
+use std::ffi::OsStr;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
@@ -78,7 +80,12 @@ fn run(verb: Verb, out: &mut Out) -> anyhow::Result<Exit> {
 
 fn main() -> ExitCode {
     // The parent of a container: no runtime, no parser, as little memory as can be.
-    let mut arguments = std::env::args_os().skip(1);
+    let mut arguments = std::env::args_os();
+    // Linked as `docker` it stands in for that, before a Mesos agent.
+    let name = arguments.next().map(PathBuf::from);
+    if name.is_some_and(|name| name.file_name() == Some(OsStr::new("docker"))) {
+        return longshore_docker_shim::main(arguments);
+    }
     if arguments.next().is_some_and(|first| first == SHIM) {
         return longshore_agent::shim::main(arguments);
     }

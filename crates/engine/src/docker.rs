@@ -10,6 +10,7 @@ mod http;
 mod lines;
 pub(crate) mod logs;
 mod pull;
+mod verbatim;
 mod wire;
 
 use std::path::Path;

@@ -81,6 +81,7 @@ pub(crate) const HOUSE: &[Member] = &[
     internal("csi-hostpath", 3, 105),
     internal("task-spec", 3, 100),
     internal("nri-trace", 4, 85),
+    internal("docker-shim", 4, 100),
     internal("agent", 4, 120),
     internal("csi-manager", 4, 130),
     internal("nri-simulate", 5, 110),

@@ -9,6 +9,7 @@ mod container;
 mod daemon;
 mod demo;
 mod disk;
+mod docker;
 mod import_mesos;
 mod nri_replay;
 mod nri_serve;

@@ -35,7 +35,7 @@ impl DockerEngine {
     }
 
     /// A call about a container or an exec instance: `METHOD /KIND/ID/VERB`.
-    fn about(
+    pub(super) fn about(
         name: &'static str,
         id: &str,
         method: Method,
