@@ -80,6 +80,7 @@ pub(crate) const HOUSE: &[Member] = &[
     public("nri-stub", 3, 56),
     internal("csi-hostpath", 3, 105),
     internal("task-spec", 3, 100),
+    internal("docker-executor", 4, 120),
     internal("nri-trace", 4, 85),
     internal("docker-shim", 4, 100),
     internal("agent", 4, 120),

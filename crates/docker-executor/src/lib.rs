@@ -1,0 +1,31 @@
+//! Internal to Longshore: one task's life in a container, from its launch to its last status.
+//!
+//! # Invariants
+//!
+//! - Decisions are pure: [`State::step`] is told events and says what to do; it knows no clock and does no I/O.
+//! - A task has exactly one last status, and none after it; it is told when its container is verified down: its init is
+//!   dead by the kernel's word or, where that cannot be had, by the engine's.
+//! - The intent is on disk before the container exists, and that it may run before it is started.
+//! - An engine that does not answer changes no state by itself, and holds up no kill and no status for ever.
+//! - A kill always ends: signal, grace, KILL, again; a later wish can only shorten the grace.
+//! - What is not ours is never touched: no container is removed whose labels are not those of the task.
+
+mod action;
+mod ending;
+mod event;
+pub mod labels;
+mod plan;
+mod state;
+mod step;
+
+pub use action::{Action, News, Update};
+pub use ending::Ending;
+pub use event::{
+    Condition, CreateFailure, Details, Event, Found, Held, Kill, KillCause, PulledImage, Seen,
+};
+pub use plan::Plan;
+pub use state::{Recorded, Stage, State};
+
+#[doc = include_str!("../README.md")]
+#[cfg(doctest)]
+struct Readme;
