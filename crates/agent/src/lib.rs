@@ -1,5 +1,5 @@
 //! The embedded agent (internal to Longshore): serves the container calls of a Mesos agent and runs
-//! process containers under a shim.
+//! process containers under a shim; containers of images through whoever has an engine (`images`).
 //!
 //! ```text
 //!  client --HTTP--> http --ContainerService--> containers --spawn, pidfd--> shim --> init of the container
@@ -27,6 +27,7 @@ mod check;
 mod containers;
 mod error;
 pub mod http;
+pub mod images;
 mod memory;
 mod options;
 mod process;

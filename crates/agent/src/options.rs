@@ -2,9 +2,11 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::http::HttpLimits;
+use crate::images::ImageRuntime;
 
 /// Settings of [`Agent::start`](crate::Agent::start).
 #[derive(Debug, Clone)]
@@ -43,6 +45,8 @@ pub struct AgentOptions {
     /// The soft and the hard limit of open files (RLIMIT_NOFILE) of a container whose request sets
     /// none; the agent's own when `None`. For a program that has raised its own.
     pub open_files: Option<(u64, u64)>,
+    /// What runs containers of images; without it they are refused.
+    pub images: Option<Arc<dyn ImageRuntime>>,
 }
 
 impl AgentOptions {
@@ -70,6 +74,7 @@ impl AgentOptions {
             cgroup_root: None,
             cgroups: true,
             open_files: None,
+            images: None,
         }
     }
 }

@@ -45,6 +45,7 @@ impl Shared {
         let launched = from_millis(millis(now));
         let (parent, deferred) = {
             let mut inner = self.lock();
+            inner.no_image_above(&id)?;
             let (answer, actions) = inner.registry.step(&id, Event::Launch, now);
             match answer {
                 Answer::Ok => {}
@@ -149,7 +150,12 @@ impl Shared {
         let _only_logged = blocking(move || launch::undo(&shared.host, &id, &made)).await;
     }
 
-    fn launch_failed(self: &Arc<Self>, id: &ContainerId, error: LaunchError, tell: Tell) {
+    pub(super) fn launch_failed(
+        self: &Arc<Self>,
+        id: &ContainerId,
+        error: LaunchError,
+        tell: Tell,
+    ) {
         tracing::debug!(container = %id, error = %error, "launch failed");
         let deferred = {
             let mut inner = self.lock();

@@ -1,4 +1,4 @@
-//! Process containers: the [`ContainerService`] behind the HTTP front.
+//! Containers: the [`ContainerService`] behind the HTTP front.
 //!
 //! ```text
 //!  Containers::launch -> registry (pure) -> task: launch.rs (blocking) -> shim's report -> Running
@@ -9,7 +9,8 @@
 //!
 //! - `registry.rs` decides, everything else obeys; it is only ever changed under one lock, which is
 //!   never held across an await.
-//! - A container is ended when its shim is, and nothing else tells: the kernel's pidfd does.
+//! - A process container is ended when its shim is, and nothing else tells: the kernel's pidfd does. Those of images are
+//!   told of by an [`ImageRuntime`](crate::images::ImageRuntime): `image.rs`.
 //! - One task for each living container; they end with the agent, the containers do not.
 
 use std::collections::BTreeMap;
@@ -31,6 +32,7 @@ use self::registry::{Action, Answer, Event, Life, Limits, Registry};
 use self::sandbox::Sandboxes;
 use crate::cgroup::{self, Layout};
 use crate::error::AgentError;
+use crate::images::{ImageContainer, ImageRuntime, is_image};
 use crate::options::{AgentOptions, LogOptions, SandboxGc, ShimCommand};
 use crate::process::{self, ProcessId};
 use crate::record::{Cgroups, Facts};
@@ -43,6 +45,7 @@ use crate::shim::sys;
 mod aside;
 mod drive;
 mod holder;
+mod image;
 mod launch;
 mod lost;
 mod maintain;
@@ -88,6 +91,7 @@ struct Host {
     gc: SandboxGc,
     retention: Duration,
     open_files: Option<(u64, u64)>,
+    images: Option<Arc<dyn ImageRuntime>>,
     /// flock(2) on the run directory.
     _lock: File,
 }
@@ -106,6 +110,9 @@ struct Handle {
     facts: Facts,
     cgroups: Cgroups,
     init: Option<(ProcessId, Arc<OwnedFd>)>,
+    /// In the place of `dir`, `cgroups` and `init`, for a container of an image.
+    image: Option<Arc<dyn ImageContainer>>,
+    image_pid: Option<u32>,
     exit: watch::Sender<Option<ExitInfo>>,
 }
 
@@ -152,6 +159,10 @@ impl Containers {
             stop: stop.clone(),
         });
         shared.adopt(found);
+        if let Some(images) = &shared.host.images {
+            let found = images.recover().await;
+            shared.adopt_images(found);
+        }
         shared.spawn(Shared::maintain);
         Ok(Self {
             shared,
@@ -171,7 +182,13 @@ impl Containers {
 impl ContainerService for Containers {
     async fn launch(&self, request: LaunchRequest) -> Result<Launched, LaunchError> {
         let (tell, told) = oneshot::channel();
-        if !self.shared.begin(request, tell)? {
+        let begun = match &self.shared.host.images {
+            Some(images) if is_image(request.container.as_ref()) => {
+                self.shared.begin_image(images, request, tell)
+            }
+            _ => self.shared.begin(request, tell),
+        };
+        if !begun? {
             return Ok(Launched::AlreadyPresent);
         }
         told.await.unwrap_or_else(|_| {
@@ -207,6 +224,7 @@ impl ContainerService for Containers {
             });
         }
         let (answer, deferred) = self.shared.step(id, Event::Kill { signal });
+        self.shared.lock().end_image_that_starts(id);
         let error = deferred.signal.as_ref().and_then(io::Error::raw_os_error);
         self.shared.finish(deferred);
         match (answer, error) {
@@ -276,6 +294,8 @@ impl Handle {
             facts: Facts::default(),
             cgroups: Cgroups::default(),
             init: None,
+            image: None,
+            image_pid: None,
             exit: watch::Sender::new(None),
         }
     }
@@ -286,7 +306,8 @@ impl Handle {
             pid: self
                 .init
                 .as_ref()
-                .and_then(|(init, _)| u32::try_from(init.pid).ok()),
+                .and_then(|(init, _)| u32::try_from(init.pid).ok())
+                .or(self.image_pid),
             phase,
             started: self.launched,
             cpus: self.facts.cpus,
@@ -299,6 +320,10 @@ impl Handle {
 
     /// Signals the first process. Its shim goes on if somebody has stopped it: it would never see the end.
     fn signal(&self, signal: i32) -> io::Result<()> {
+        if let Some(image) = &self.image {
+            image.signal(signal);
+            return Ok(());
+        }
         match &self.init {
             Some((id, init)) => {
                 id.continue_shim();
@@ -391,7 +416,10 @@ impl Inner {
                 }
                 Action::Forget { id, sandbox } => {
                     if let Some(handle) = self.handles.remove(&id) {
-                        deferred.dirs.push(handle.dir);
+                        match handle.image {
+                            Some(image) => image.forget(),
+                            None => deferred.dirs.push(handle.dir),
+                        }
                     }
                     if sandbox {
                         match host.sandboxes.take_away(&id) {
@@ -457,6 +485,7 @@ impl Host {
             gc: options.sandbox_gc,
             retention: options.exit_retention,
             open_files: options.open_files,
+            images: options.images.clone(),
             _lock: lock,
         })
     }

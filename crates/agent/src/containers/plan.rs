@@ -97,8 +97,8 @@ fn bad(message: impl Into<String>) -> LaunchError {
 fn refuse_unsupported(container: &ContainerInfo) -> Result<(), LaunchError> {
     if container.r#type() == container_info::Type::Docker {
         return Err(bad(
-            "The provided ContainerInfo is not supported: containers of type DOCKER cannot be run \
-             by this agent yet, only process containers (type MESOS without an image)",
+            "The provided ContainerInfo is not supported: containers of type DOCKER need an engine, and \
+             this agent has none; it runs process containers (type MESOS without an image)",
         ));
     }
     if let Some(image) = container
@@ -107,7 +107,7 @@ fn refuse_unsupported(container: &ContainerInfo) -> Result<(), LaunchError> {
         .and_then(|mesos| mesos.image.as_ref())
     {
         return Err(bad(format!(
-            "Unsupported container image type: {}: this agent runs process containers only",
+            "Unsupported container image type: {}: this agent has no engine, and runs process containers only",
             image.r#type().as_str_name()
         )));
     }
@@ -330,7 +330,7 @@ fn rlimits(container: Option<&ContainerInfo>) -> Result<Vec<Rlimit>, LaunchError
     Ok(limits)
 }
 
-fn resources(request: &LaunchRequest, unenforced: &mut Vec<String>) -> Wanted {
+pub(super) fn resources(request: &LaunchRequest, unenforced: &mut Vec<String>) -> Wanted {
     let mut cpus: Option<f64> = None;
     let mut mem: Option<f64> = None;
     for resource in &request.resources {

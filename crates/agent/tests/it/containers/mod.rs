@@ -4,6 +4,7 @@
 mod crash;
 mod failures;
 mod hosted;
+mod images;
 mod life;
 mod limits;
 mod nested;
