@@ -8,6 +8,8 @@ use longshore_mesos_api::v1::agent::{Call, call};
 
 use crate::containers::{Rights, plan_by_part};
 use crate::http::{Order, order};
+use crate::images::is_image;
+use crate::service::{LaunchError, LaunchRequest};
 
 /// The part of a request that a refusal is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,12 +38,19 @@ pub struct WouldRefuse {
     pub message: String,
 }
 
-/// Judges a request as an agent of the user `uid` does when it is asked to launch it, by what the request
+/// Judges a request for a container of an image, as [`ImageRuntime::check`](crate::images::ImageRuntime::check) does.
+pub type CheckImage = fn(&LaunchRequest) -> Result<(), LaunchError>;
+
+/// Judges a request as an agent of the user `uid`, with `images` where it runs those, does when it is asked to launch it, by what the request
 /// says and by the users that this machine knows. Does nothing, but looks users up, so it may block.
 ///
 /// # Errors
 /// [`WouldRefuse`] with the first rule that the request breaks.
-pub fn check_launch(request: &LaunchContainer, uid: u32) -> Result<(), WouldRefuse> {
+pub fn check_launch(
+    request: &LaunchContainer,
+    uid: u32,
+    images: Option<CheckImage>,
+) -> Result<(), WouldRefuse> {
     let call = Call {
         r#type: Some(call::Type::LaunchContainer.into()),
         launch_container: Some(request.clone()),
@@ -57,6 +66,12 @@ pub fn check_launch(request: &LaunchContainer, uid: u32) -> Result<(), WouldRefu
             });
         }
     };
+    if let Some(check) = images.filter(|_| is_image(request.container.as_ref())) {
+        return check(&request).map_err(|error| WouldRefuse {
+            part: Part::Container,
+            message: error.message,
+        });
+    }
     // The sandbox is known to the launch alone, and no rule is about it.
     plan_by_part(&request, Path::new("/"), Rights { uid })
         .map(drop)
@@ -97,12 +112,12 @@ mod tests {
 
     #[test]
     fn what_a_launch_would_refuse_is_refused_with_its_part() {
-        assert_eq!(check_launch(&request(command(), None), 0), Ok(()));
+        assert_eq!(check_launch(&request(command(), None), 0, None), Ok(()));
         let user = |name: &str| CommandInfo {
             user: Some(name.to_owned()),
             ..command()
         };
-        assert_eq!(check_launch(&request(user("0"), None), 0), Ok(()));
+        assert_eq!(check_launch(&request(user("0"), None), 0, None), Ok(()));
         let fetched = CommandInfo {
             uris: vec![command_info::Uri {
                 value: "http://x/y".to_owned(),
@@ -150,7 +165,7 @@ mod tests {
             ..ContainerInfo::default()
         };
         assert_eq!(
-            check_launch(&request(command(), Some(mounted.clone())), 0),
+            check_launch(&request(command(), Some(mounted.clone())), 0, None),
             Ok(())
         );
         for (asked, uid, part, text) in [
@@ -166,12 +181,15 @@ mod tests {
             (request(command(), Some(image)), 0, Part::Container, "image"),
             (request(command(), Some(mounted)), 1000, Part::Volumes, "/b"),
         ] {
-            let refused = check_launch(&asked, uid).unwrap_err();
+            let refused = check_launch(&asked, uid, None).unwrap_err();
             assert_eq!(refused.part, part, "{refused}");
             assert!(refused.message.contains(text), "{refused}");
         }
         let mut nameless = request(command(), None);
         nameless.container_id.value = String::new();
-        assert_eq!(check_launch(&nameless, 0).unwrap_err().part, Part::Other);
+        assert_eq!(
+            check_launch(&nameless, 0, None).unwrap_err().part,
+            Part::Other
+        );
     }
 }

@@ -67,10 +67,6 @@ pub struct ImageOrder {
     pub request: LaunchRequest,
     /// Where its output and its files go; made, and empty or as an earlier container of the id has left it.
     pub sandbox: PathBuf,
-    /// A file of its output that has reached this size, in bytes, is renamed and begun anew.
-    pub log_bytes: u64,
-    /// How many older files of its output are kept.
-    pub log_keep: u32,
 }
 
 /// A container that an earlier process of ours has left.

@@ -36,7 +36,7 @@ pub mod service;
 pub mod shim;
 
 pub use agent::Agent;
-pub use check::{Part, WouldRefuse, check_launch};
+pub use check::{CheckImage, Part, WouldRefuse, check_launch};
 pub use containers::{Containers, SET_ASIDE};
 pub use error::AgentError;
 pub use memory::give_back_memory;

@@ -7,10 +7,10 @@ use std::time::SystemTime;
 use longshore_paths::ContainerId;
 
 use super::drive::Tell;
-use super::launch::{from_millis, internal, millis};
+use super::launch::{self, Made, from_millis, internal, make_volume, millis, share_volume};
 use super::plan;
 use super::registry::{Answer, Event, Life};
-use super::{Handle, Inner, Shared, blocking};
+use super::{Handle, Host, Inner, Shared, blocking};
 use crate::images::{FoundImage, ImageContainer, ImageOrder, ImageRuntime};
 use crate::record::Facts;
 use crate::service::{LaunchError, LaunchErrorKind, LaunchRequest, Launched};
@@ -59,24 +59,28 @@ impl Shared {
         tell: Tell,
     ) {
         let id = request.id.clone();
-        let made = {
-            let (shared, id) = (Arc::clone(&self), id.clone());
-            blocking(move || shared.host.sandboxes.make(&id, None)).await
-        };
         let sandbox = self.host.sandboxes.path(&id);
-        let made = match made.and_then(|made| made) {
-            Ok(made) => made,
+        let ready = {
+            let (shared, request) = (Arc::clone(&self), request.clone());
+            blocking(move || {
+                let mut made = Made::default();
+                let ready = prepare(&shared.host, &request, &mut made);
+                (made, ready)
+            })
+            .await
+        };
+        let made = match ready {
+            Ok((made, Ok(()))) => made,
+            Ok((made, Err(error))) => {
+                self.undo(&id, made).await;
+                return self.launch_failed(&id, error, tell);
+            }
             Err(error) => {
-                let what = format!("Failed to create sandbox {}", sandbox.display());
-                return self.launch_failed(&id, internal(&what, &error), tell);
+                let error = internal("Failed to launch the container", &error);
+                return self.launch_failed(&id, error, tell);
             }
         };
-        let container = runtime.launch(ImageOrder {
-            request,
-            sandbox,
-            log_bytes: self.host.logs.max_bytes,
-            log_keep: self.host.logs.keep,
-        });
+        let container = runtime.launch(ImageOrder { request, sandbox });
         if self.lock().take_image(&id, &container) {
             // A kill came before there was anything to be killed.
             container.signal(libc::SIGKILL);
@@ -90,13 +94,16 @@ impl Shared {
             }
             Err(error) => {
                 container.forget();
-                if made {
-                    let (shared, id) = (Arc::clone(&self), id.clone());
-                    let _only_logged = blocking(move || shared.host.sandboxes.unmake(&id)).await;
-                }
+                self.undo(&id, made).await;
                 self.launch_failed(&id, error, tell);
             }
         }
+    }
+
+    /// Deletes what a failed launch has made on this host.
+    async fn undo(self: &Arc<Self>, id: &ContainerId, made: Made) {
+        let (shared, id) = (Arc::clone(self), id.clone());
+        let _only_logged = blocking(move || launch::undo(&shared.host, &id, &made)).await;
     }
 
     fn image_started(self: &Arc<Self>, id: &ContainerId, pid: Option<u32>) {
@@ -132,15 +139,26 @@ impl Shared {
             let lives = exited.is_none();
             {
                 let mut inner = self.lock();
-                if inner.registry.get(&id).is_some() {
-                    // A process container of the same id was launched after it; it has ended.
-                    if lives {
-                        tracing::error!(container = %id, "two containers of one id live; that of an image is ended");
-                        container.signal(libc::SIGKILL);
-                    } else {
-                        container.forget();
+                match inner.registry.get(&id) {
+                    None => {}
+                    // That of a process, which was launched before it.
+                    Some(Life::Exited { .. }) if lives => {
+                        let now = SystemTime::now();
+                        let (_, actions) = inner.registry.step(&id, Event::Launch, now);
+                        let deferred = inner.apply(&self.host, actions);
+                        self.finish(deferred);
                     }
-                    continue;
+                    Some(Life::Exited { .. }) => {
+                        container.forget();
+                        continue;
+                    }
+                    Some(_) => {
+                        if lives {
+                            tracing::error!(container = %id, "two containers of one id live; that of an image is ended");
+                            container.signal(libc::SIGKILL);
+                        }
+                        continue;
+                    }
                 }
                 let mut handle = Handle::new(PathBuf::new(), launched);
                 handle.facts = facts(&request);
@@ -213,6 +231,26 @@ impl Inner {
             None | Some(Life::Starting { kill: true })
         )
     }
+}
+
+/// Makes the sandbox and the directories of volumes, and shares those whose mounts go both ways: an engine refuses a
+/// volume that is not there, and one that is not shared.
+fn prepare(host: &Host, request: &LaunchRequest, made: &mut Made) -> Result<(), LaunchError> {
+    let id = &request.id;
+    made.sandbox = host.sandboxes.make(id, None).map_err(|error| {
+        let path = host.sandboxes.path(id);
+        let what = format!("Failed to create sandbox {}", path.display());
+        internal(&what, &error)
+    })?;
+    let volumes = request.container.iter().flat_map(|one| &one.volumes);
+    // Volumes of other kinds are the engine's.
+    for (path, shared) in volumes.filter_map(|volume| plan::host_path(volume).ok()) {
+        make_volume(&path, &mut made.directories)?;
+        if shared {
+            share_volume(&path)?;
+        }
+    }
+    Ok(())
 }
 
 /// What the agent tells of the container; an engine enforces its limits or refuses it.

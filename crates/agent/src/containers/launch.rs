@@ -109,19 +109,10 @@ fn steps(
             )
         })?;
     for directory in &plan.directories {
-        make_directory(directory, &mut made.directories).map_err(|error| {
-            let what = format!("Failed to create the volume {}", directory.display());
-            internal(&what, &error)
-        })?;
+        make_volume(directory, &mut made.directories)?;
     }
     for volume in plan.mounts.list.iter().filter(|volume| volume.shared) {
-        mounts::ensure_shared(&volume.source).map_err(|error| LaunchError {
-            kind: LaunchErrorKind::BadRequest,
-            message: format!(
-                "The volume {} cannot be mounted with propagation both ways: {error}",
-                volume.source.display()
-            ),
-        })?;
+        share_volume(&volume.source)?;
     }
     let name = dir.file_name().unwrap_or_default().to_string_lossy();
     let given = host
@@ -217,6 +208,25 @@ fn start_shim(host: &Host, dir: &Path, lock: File) -> io::Result<(OwnedFd, Owned
             Err(error)
         }
     }
+}
+
+/// Makes the directory of a volume where there is none, and notes what it made.
+pub(super) fn make_volume(path: &Path, made: &mut Vec<PathBuf>) -> Result<(), LaunchError> {
+    make_directory(path, made).map_err(|error| {
+        let what = format!("Failed to create the volume {}", path.display());
+        internal(&what, &error)
+    })
+}
+
+/// Sees to it that what is mounted below the volume shows on both sides.
+pub(super) fn share_volume(path: &Path) -> Result<(), LaunchError> {
+    mounts::ensure_shared(path).map_err(|error| LaunchError {
+        kind: LaunchErrorKind::BadRequest,
+        message: format!(
+            "The volume {} cannot be mounted with propagation both ways: {error}",
+            path.display()
+        ),
+    })
 }
 
 /// Makes a directory and those above it, and notes which ones it made.

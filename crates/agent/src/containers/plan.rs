@@ -431,7 +431,7 @@ fn volumes(
 }
 
 /// The host path of a volume, and whether mounts below it go both ways.
-fn host_path(volume: &Volume) -> Result<(PathBuf, bool), LaunchError> {
+pub(super) fn host_path(volume: &Volume) -> Result<(PathBuf, bool), LaunchError> {
     let unsupported = |what: &str| {
         bad(format!(
             "The volume {} is not supported: {what}; give it a host path",

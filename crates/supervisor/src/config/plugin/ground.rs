@@ -74,7 +74,7 @@ impl Ground {
             return;
         }
         for (index, request) in requests {
-            let Err(refused) = longshore_agent::check_launch(&request, self.uid) else {
+            let Err(refused) = longshore_agent::check_launch(&request, self.uid, None) else {
                 continue;
             };
             let key = match refused.part {
