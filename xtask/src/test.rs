@@ -32,6 +32,7 @@ const PEERS: &[&str] = &[
 const ASK_FOR_DOCKER: &[&str] = &[
     "longshore-docker-shim",
     "longshore-engine",
+    "longshore-executor-watchdog",
     "longshore-task-spec",
 ];
 

@@ -79,6 +79,7 @@ pub(crate) const HOUSE: &[Member] = &[
     public("nri-adaptation", 3, 60),
     public("nri-stub", 3, 56),
     internal("csi-hostpath", 3, 105),
+    internal("executor-watchdog", 3, 20),
     internal("task-spec", 3, 100),
     internal("docker-executor", 4, 120),
     internal("nri-trace", 4, 85),
