@@ -1,6 +1,8 @@
 //! Labels: those of our containers in the engine, and that of a last status.
 
-/// Who made the container.
+use std::collections::BTreeMap;
+
+/// Who made the container: [`ExecutorOptions::owner`](crate::ExecutorOptions::owner).
 pub const OWNER: &str = "dev.longshore.owner";
 /// The state directory of whoever made it: two supervisors on one engine never take each other's.
 pub const ROOT: &str = "dev.longshore.root";
@@ -10,3 +12,15 @@ pub const KEY: &str = "dev.longshore.key";
 pub const TASK: &str = "dev.longshore.task";
 /// On a last status: the [`word`](crate::Ending::word) for how the task has ended.
 pub const ENDING: &str = "dev.longshore.ending";
+
+/// The labels of all containers of an executor, as a filter takes them.
+pub(crate) fn filter(owner: &str, root: &str) -> Vec<String> {
+    vec![format!("{OWNER}={owner}"), format!("{ROOT}={root}")]
+}
+
+/// The labels of one container.
+pub(crate) fn of_task(owner: &str, root: &str, key: &str, task: &str) -> BTreeMap<String, String> {
+    [(OWNER, owner), (ROOT, root), (KEY, key), (TASK, task)]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .into()
+}

@@ -11,20 +11,39 @@
 //! - What is not ours is never touched: no container is removed whose labels are not those of the task.
 
 mod action;
+mod driver;
 mod ending;
+mod error;
 mod event;
+mod executor;
+#[cfg(feature = "fake")]
+pub mod fake;
 pub mod labels;
+mod options;
 mod plan;
+mod prepare;
+mod processes;
+mod publisher;
+mod record;
 mod state;
+mod status;
 mod step;
+mod task;
 
 pub use action::{Action, News, Update};
 pub use ending::Ending;
+pub use error::ExecutorError;
 pub use event::{
     Condition, CreateFailure, Details, Event, Found, Held, Kill, KillCause, PulledImage, Seen,
 };
+pub use executor::{Executor, Recovery};
+pub use options::{Acknowledge, ExecutorOptions, Launch, LogMode};
 pub use plan::Plan;
+pub use processes::{HeldProcess, Holding, HostProcesses, ProcessId, Processes};
+pub use publisher::{TaskView, Updates};
 pub use state::{Recorded, Stage, State};
+pub use status::MAX_DATA;
+pub use task::Task;
 
 #[doc = include_str!("../README.md")]
 #[cfg(doctest)]

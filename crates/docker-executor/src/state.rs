@@ -56,6 +56,8 @@ pub struct State {
     /// The container's id.
     pub(crate) container: Option<String>,
     pub(crate) init: Init,
+    /// Its first process, where it was last seen.
+    pub(crate) pid: Option<i32>,
     pub(crate) kill: Option<Killing>,
     /// Which run of the container is ours.
     pub(crate) run: Option<i64>,
@@ -223,6 +225,7 @@ impl State {
             phase,
             container: None,
             init: Init::Unknown,
+            pid: None,
             kill: None,
             run: None,
             paused: false,
@@ -334,4 +337,21 @@ pub struct Recorded {
     pub told_running: bool,
     /// What was last told of its health.
     pub healthy: Option<bool>,
+}
+
+impl State {
+    /// What the record keeps beside the stage: which run is ours, whether RUNNING was told, and what of its health.
+    pub(crate) const fn for_record(&self) -> (Option<i64>, bool, Option<bool>) {
+        (self.run, self.told_running, self.healthy)
+    }
+}
+
+impl State {
+    /// Paths that name the container's network namespace, the best first.
+    pub(crate) fn network(&self) -> Vec<String> {
+        let key = self.details.as_ref().and_then(|it| it.sandbox_key.clone());
+        let key = key.filter(|key| !key.is_empty());
+        let of_init = self.pid.map(|pid| format!("/proc/{pid}/ns/net"));
+        of_init.into_iter().chain(key).collect()
+    }
 }

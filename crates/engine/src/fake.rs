@@ -206,6 +206,41 @@ impl FakeEngine {
         }
     }
 
+    /// Waits until `done` finds what it looks for in how a container really is; `None` when it is not there.
+    pub async fn until_state(
+        &self,
+        id: &str,
+        mut done: impl FnMut(Option<&ContainerState>) -> bool,
+    ) {
+        let mut changes = self.shared.changes.subscribe();
+        loop {
+            if done(self.world().find(id).map(|it| &it.state)) {
+                return;
+            }
+            // The sender is in `self`.
+            drop(changes.changed().await);
+        }
+    }
+
+    /// Sends a signal to a container's first process as the kernel would: the engine has no part in it. False when
+    /// there is no process.
+    pub fn signal_process(&self, id: &str, signal: &str) -> bool {
+        self.change(|world| match world.code_by_kernel(id, signal) {
+            Some(Some(code)) => world.exit(id, code, false),
+            Some(None) => true,
+            None => false,
+        })
+    }
+
+    /// Renames a container, as `docker rename` does.
+    pub fn rename(&self, id: &str, name: &str) {
+        self.change(|world| {
+            if let Some(container) = world.find_mut(id) {
+                name.clone_into(&mut container.name);
+            }
+        });
+    }
+
     fn world(&self) -> MutexGuard<'_, World> {
         self.shared
             .world

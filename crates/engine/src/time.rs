@@ -34,6 +34,27 @@ impl EngineTime {
         Self(self.0.saturating_sub(nanos(by)))
     }
 
+    /// As engines write it; of years from 1970 on.
+    #[cfg(feature = "fake")]
+    pub(crate) fn to_rfc3339(self) -> String {
+        let (seconds, nanos) = (self.0.div_euclid(NANOS), self.0.rem_euclid(NANOS));
+        let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
+        // The last year, and the last month in it, that begins no later.
+        let begun = |year, month| days_since_1970(year, month, 1) <= days;
+        let mut year = 1970 + days / 366;
+        while begun(year + 1, 1) {
+            year += 1;
+        }
+        let month = (1..=12)
+            .rev()
+            .find(|month| begun(year, *month))
+            .unwrap_or(1);
+        let day = days - days_since_1970(year, month, 1) + 1;
+        let (hour, minute) = (second / 3600, second / 60 % 60);
+        let second = second % 60;
+        format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{nanos:09}Z")
+    }
+
     /// From RFC 3339 (`2026-11-30T18:12:36.5Z`), as engines write it. `None` for what is no such
     /// text, and for the year 1, which is Go's "never".
     #[must_use]
@@ -175,6 +196,15 @@ mod tests {
             );
         }
         assert_eq!(EngineTime(1_500_000_000).to_string(), "1.500000000");
+    }
+
+    #[cfg(feature = "fake")]
+    proptest! {
+        #[test]
+        fn what_is_written_is_read(nanos in 0..4_102_444_800_000_000_000_i64) {
+            let time = EngineTime(nanos);
+            prop_assert_eq!(EngineTime::parse(&time.to_rfc3339()), Some(time));
+        }
     }
 
     proptest! {

@@ -47,6 +47,7 @@ impl State {
             Condition::Running | Condition::Paused => {
                 self.run = found.run.or(self.run);
                 self.details = Some(Arc::clone(&found.details));
+                self.pid = found.pid;
                 self.hold(found, actions);
                 if !std::mem::replace(&mut self.waiting, true) {
                     actions.push(Action::Wait);

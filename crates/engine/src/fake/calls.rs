@@ -22,6 +22,7 @@ use crate::image::ImageInfo;
 use crate::log::{LogFrame, LogOptions, LogStream};
 use crate::pull::{Pull, PullPolicy, PullRequest};
 use crate::spec::{ContainerSpec, Resources};
+use crate::time::EngineTime;
 use crate::version::{ApiVersion, EngineKind, EngineVersion};
 
 /// What a call gets that is not answered, as from [`crate::Deadlines`].
@@ -223,8 +224,21 @@ impl FakeEngine {
         let (id, output) = self
             .call(Call::Logs, id, |world| {
                 let container = world.wanted(Call::Logs, id)?;
+                let begun = container.state.started_at.map_or(0, EngineTime::as_nanos);
                 let has_run = container.run > 0;
-                let output = container.script.output.iter().filter(|_| has_run).cloned();
+                // Each message has a time of its own.
+                let output = (begun..)
+                    .map(EngineTime::from_nanos)
+                    .zip(&container.script.output)
+                    .filter(|(time, _)| has_run && options.since.is_none_or(|since| *time >= since))
+                    .map(|(time, (source, text))| {
+                        let text = if options.timestamps {
+                            format!("{} {text}", time.to_rfc3339())
+                        } else {
+                            text.clone()
+                        };
+                        (*source, text)
+                    });
                 Ok((container.id.clone(), output.collect::<Vec<_>>()))
             })
             .await?;

@@ -291,6 +291,23 @@ impl World {
         Ok(dies)
     }
 
+    /// With which code a process ends that is sent a signal, if it does; `None` when there is no process.
+    pub(super) fn code_by_kernel(&self, id: &str, name: &str) -> Option<Option<i64>> {
+        let container = self.find(id)?;
+        if !container.state.status.may_have_process() {
+            return None;
+        }
+        let (number, bare) = script::signal(name)?;
+        let is_kill = bare == "KILL";
+        let frozen = container.state.status == ContainerStatus::Paused && !is_kill;
+        let harmless = matches!(bare.as_str(), "CONT" | "STOP" | "WINCH");
+        if frozen || harmless || (!is_kill && container.script.ignores.contains(&bare)) {
+            return Some(None);
+        }
+        let code = container.script.code_on_signal.filter(|_| !is_kill);
+        Some(Some(code.unwrap_or(128 + number)))
+    }
+
     pub(super) fn freeze(&mut self, call: Call, id: &str, freeze: bool) -> Result<(), EngineError> {
         let container = self.wanted(call, id)?;
         let (from, to, action) = if freeze {

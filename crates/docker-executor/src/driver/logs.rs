@@ -1,0 +1,201 @@
+//! Output: from the engine's log into the sandbox, until the container has ended and all is read.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use longshore_engine::{Engine, LogOptions};
+use longshore_sandbox::Rotation;
+use longshore_task_spec::logs::{Gap, LogCapture};
+use tokio::sync::{mpsc, watch};
+
+use super::Driver;
+use crate::Event;
+use crate::task::Shared;
+
+/// How soon a stream that broke off is opened again.
+const AGAIN: Duration = Duration::from_secs(1);
+/// How long a stream that should have ended with its container is waited for.
+const END: Duration = Duration::from_secs(5);
+/// How often the rest is asked for, once the container has ended.
+const TRIES: u32 = 5;
+
+impl Driver {
+    pub(super) fn start_logs(&mut self) {
+        let Some((sandbox, _)) = &self.record.sandbox else {
+            return;
+        };
+        let (sender, drain) = watch::channel(false);
+        let reader = Reader {
+            engine: Arc::clone(&self.core.engine),
+            container: self
+                .state
+                .container()
+                .unwrap_or(&self.record.name)
+                .to_owned(),
+            sandbox: PathBuf::from(sandbox),
+            owner: self.record.log_owner,
+            rotation: self.core.options.rotation,
+            terminal: self.prepared.spec.tty,
+            shared: Arc::clone(&self.shared),
+            drain,
+        };
+        let answers = self.answers();
+        self.drain = Some(sender);
+        self.calls.spawn(reader.run(answers));
+    }
+
+    pub(super) fn drain_logs(&self) {
+        if let Some(drain) = &self.drain {
+            drain.send_replace(true);
+        }
+    }
+}
+
+struct Reader {
+    engine: Arc<dyn Engine>,
+    container: String,
+    sandbox: PathBuf,
+    owner: Option<(u32, u32)>,
+    rotation: Rotation,
+    terminal: bool,
+    shared: Arc<Shared>,
+    drain: watch::Receiver<bool>,
+}
+
+/// How a stream came to its end.
+enum End {
+    Ended,
+    Broken,
+    /// There is nothing to read, and never will be.
+    Never,
+}
+
+impl Reader {
+    async fn run(mut self, answers: mpsc::Sender<Event>) {
+        match self.capture() {
+            Ok(mut capture) => self.read(&mut capture).await,
+            Err(error) => {
+                let sandbox = self.sandbox.display();
+                tracing::warn!(%sandbox, %error, "the output files of a task cannot be opened");
+                let _never = self.drain.wait_for(|drain| *drain).await.is_ok();
+            }
+        }
+        // Before the end is told, so that a removal that waits for it finds it.
+        drop(self);
+        let _ended = answers.send(Event::LogsDrained).await;
+    }
+
+    fn capture(&self) -> std::io::Result<LogCapture> {
+        // An agent may name the sandbox by a link of its own.
+        let real = std::fs::canonicalize(&self.sandbox)?;
+        let dir = longshore_sandbox::dirs::open(&real)?;
+        let position = self.shared.outbox.record().logs;
+        let capture = LogCapture::open(&dir, self.owner, self.rotation, &position)?;
+        Ok(if self.terminal {
+            capture.of_terminal()
+        } else {
+            capture
+        })
+    }
+
+    async fn read(&mut self, capture: &mut LogCapture) {
+        loop {
+            let end = self.follow(capture).await;
+            if matches!(end, End::Never) {
+                let _never = self.drain.wait_for(|drain| *drain).await.is_ok();
+                return;
+            }
+            if *self.drain.borrow() {
+                break;
+            }
+            // It ends with its container, whose end is told in a moment; or it broke off.
+            let told = self.drain.wait_for(|drain| *drain);
+            let told = matches!(tokio::time::timeout(AGAIN, told).await, Ok(Ok(_)));
+            if told {
+                break;
+            }
+        }
+        // Followers miss the last messages on some engines, so that the rest is read without following.
+        for _ in 0..TRIES {
+            let options = LogOptions {
+                follow: false,
+                ..capture.options()
+            };
+            match self.stream(capture, &options).await {
+                End::Ended => {
+                    self.gap(capture.ended());
+                    break;
+                }
+                End::Never => break,
+                End::Broken => tokio::time::sleep(AGAIN).await,
+            }
+        }
+        self.record(capture);
+    }
+
+    /// Until it ends or, once the container has ended, for a while.
+    async fn follow(&self, capture: &mut LogCapture) -> End {
+        let options = capture.options();
+        let mut drain = self.drain.clone();
+        let late = async {
+            if drain.wait_for(|drain| *drain).await.is_err() {
+                std::future::pending::<()>().await;
+            }
+            tokio::time::sleep(END).await;
+        };
+        tokio::select! {
+            end = self.stream(capture, &options) => end,
+            () = late => End::Broken,
+        }
+    }
+
+    async fn stream(&self, capture: &mut LogCapture, options: &LogOptions) -> End {
+        let mut stream = match self.engine.logs(&self.container, options).await {
+            Ok(stream) => stream,
+            Err(error) if error.is_no_such_container() => return End::Never,
+            // A driver whose log cannot be read.
+            Err(error)
+                if error
+                    .status()
+                    .is_some_and(|status| status < 500 || status == 501) =>
+            {
+                tracing::warn!(container = self.container, %error, "the output of a task cannot be read");
+                return End::Never;
+            }
+            Err(_) => return End::Broken,
+        };
+        if let Err(error) = capture.reopened() {
+            let sandbox = self.sandbox.display();
+            tracing::warn!(%sandbox, %error, "the output files of a task cannot be cut back");
+            return End::Never;
+        }
+        loop {
+            match stream.next().await {
+                Some(Ok(frame)) => {
+                    self.gap(capture.take(&frame));
+                    if capture.is_due() {
+                        self.record(capture);
+                    }
+                }
+                Some(Err(_)) => return End::Broken,
+                None => return End::Ended,
+            }
+        }
+    }
+
+    fn record(&self, capture: &mut LogCapture) {
+        let position = capture.position();
+        self.shared
+            .outbox
+            .change(false, |record| record.logs = position);
+    }
+
+    fn gap(&self, gap: Option<Gap>) {
+        if let Some(gap) = gap {
+            let container = &self.container;
+            tracing::warn!(container, ?gap, "output was thrown away before it was read");
+            self.shared.outbox.show(|view| view.log_gaps += 1);
+        }
+    }
+}

@@ -1,0 +1,522 @@
+//! All tasks of one engine and one state directory.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use longshore_checkpoint::Recovered;
+use longshore_engine::{ContainerSummary, Engine, EngineTime, ListFilter, RemoveOptions};
+use longshore_mesos_api::v1::TaskInfo;
+use longshore_task_spec::hooks::{ContainerHooks, NoHooks};
+use prost::Message as _;
+use tokio::sync::OnceCell;
+use tokio::task::AbortHandle;
+use tokio::time::Instant;
+
+use crate::driver::{Driver, Mailbox, events};
+use crate::prepare::{Prepared, container_name, prepare};
+use crate::publisher::Outbox;
+use crate::record::{Records, StateRecord, TaskRecord};
+use crate::task::{Shared, Task, Wish};
+use crate::{
+    Acknowledge, Ending, ExecutorError, ExecutorOptions, HostProcesses, Launch, LogMode, Plan,
+    Processes, Recorded, Stage, State, labels, processes, status,
+};
+
+/// The most tasks that are read from a state directory.
+const MAX_RECORDS: usize = 100_000;
+
+/// Runs tasks as containers of one engine. Clones are the same. Needs a tokio runtime with time and I/O.
+///
+/// Dropping it, and the end of the process, leave the containers as they are: [`recover`](Self::recover) takes them up
+/// again. Its state directory belongs to one process, by a lock of the caller's.
+#[derive(Clone, Debug)]
+pub struct Executor {
+    core: Arc<Core>,
+    _last: Arc<Last>,
+}
+
+/// Ends the drivers with the last clone of their executor: they hold the core, too.
+#[derive(Debug)]
+struct Last(Arc<Core>);
+
+impl Drop for Last {
+    fn drop(&mut self) {
+        let entries = std::mem::take(&mut *self.0.entries());
+        drop(entries);
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Core {
+    pub(crate) engine: Arc<dyn Engine>,
+    pub(crate) hooks: Arc<dyn ContainerHooks>,
+    pub(crate) processes: Arc<dyn Processes>,
+    pub(crate) options: ExecutorOptions,
+    pub(crate) records: Records,
+    pub(crate) root: String,
+    pub(crate) boot_id: String,
+    entries: Mutex<BTreeMap<String, Entry>>,
+    /// Reads the engine's events, from the first task on.
+    events: OnceCell<AbortOnDrop>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    task: Task,
+    mailbox: Mailbox,
+    _driver: AbortOnDrop,
+    _publisher: AbortOnDrop,
+}
+
+/// Ends a tokio task with its owner.
+#[derive(Debug)]
+struct AbortOnDrop(AbortHandle);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// What was found on record.
+#[derive(Debug, Default)]
+pub struct Recovery {
+    /// Tasks that go on, also those that have ended and are on record still.
+    pub tasks: Vec<Task>,
+    /// Records that cannot be read: their directory's name, and why. Their containers are left alone.
+    pub damaged: Vec<(String, String)>,
+}
+
+impl Executor {
+    /// Runs tasks on `engine`. Nothing happens yet.
+    ///
+    /// # Errors
+    /// [`ExecutorError::RelativeStateDir`].
+    pub fn new(engine: Arc<dyn Engine>, options: ExecutorOptions) -> Result<Self, ExecutorError> {
+        Self::with(engine, options, Arc::new(NoHooks), Arc::new(HostProcesses))
+    }
+
+    /// The same, with hooks around each container, and with whoever knows the processes of this host.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn with(
+        engine: Arc<dyn Engine>,
+        options: ExecutorOptions,
+        hooks: Arc<dyn ContainerHooks>,
+        processes: Arc<dyn Processes>,
+    ) -> Result<Self, ExecutorError> {
+        if !options.state_dir.is_absolute() {
+            return Err(ExecutorError::RelativeStateDir {
+                path: options.state_dir,
+            });
+        }
+        let core = Arc::new(Core {
+            engine,
+            hooks,
+            processes,
+            records: Records::new(&options.state_dir),
+            root: options.state_dir.display().to_string(),
+            boot_id: processes::boot_id(),
+            options,
+            entries: Mutex::default(),
+            events: OnceCell::new(),
+        });
+        Ok(Self {
+            _last: Arc::new(Last(Arc::clone(&core))),
+            core,
+        })
+    }
+
+    /// Launches a task. What is wrong with it is its last status, never an error here.
+    ///
+    /// A second task with the id of one that has not ended, or while one runs where only one may, is refused with a status
+    /// of its own; the first goes on.
+    #[must_use]
+    pub fn launch(&self, launch: Launch) -> Task {
+        let key = hex(&status::random());
+        let id = launch.task.task_id.value.clone();
+        let name = launch
+            .container_name
+            .clone()
+            .unwrap_or_else(|| container_name(&id, &key));
+        let options = &self.core.options;
+        let logs = launch.logs.unwrap_or(options.logs);
+        let record = TaskRecord {
+            id: id.clone(),
+            name,
+            framework: launch.framework,
+            task: launch.task.encode_to_vec(),
+            sandbox: launch.sandbox.map(|it| (it.host, it.mapped)),
+            log_owner: launch.log_owner,
+            task_environment: launch.task_environment,
+            tell_killing: launch.tell_killing,
+            stop_signal: launch.stop_signal,
+            logs,
+            remove: launch.remove.unwrap_or(options.remove) && logs != LogMode::Engine,
+            acknowledge: launch.acknowledge,
+            launched_ms: status::now_ms(),
+            boot_id: self.core.boot_id.clone(),
+        };
+        let mut entries = self.core.entries();
+        let busy = entries.values().find(|entry| {
+            (options.single || entry.task.id() == id) && !entry.task.watch().borrow().over
+        });
+        if let Some(entry) = busy {
+            let problem = if entry.task.id() == id {
+                format!("task_id.value {id:?}: a task with this id runs already")
+            } else {
+                let other = entry.task.id();
+                format!("task_id.value {id:?}: the task {other:?} runs, and only one may")
+            };
+            drop(entries);
+            return self.refuse(key, &record, launch.task, problem);
+        }
+        match prepare(
+            &key,
+            &record,
+            &launch.task,
+            options,
+            &self.core.root,
+            Duration::ZERO,
+        ) {
+            Err(problem) => {
+                drop(entries);
+                self.refuse(key, &record, launch.task, problem)
+            }
+            Ok(prepared) => {
+                let state = StateRecord {
+                    boot_id: self.core.boot_id.clone(),
+                    ..StateRecord::default()
+                };
+                let start =
+                    |plan: Plan, actions: &mut Vec<_>| State::launch(plan, Duration::ZERO, actions);
+                self.start(
+                    &mut entries,
+                    key,
+                    record,
+                    launch.task,
+                    state,
+                    prepared,
+                    start,
+                )
+            }
+        }
+    }
+
+    /// A task that is not launched: it has a status, and no record, since nothing of it exists. Whoever launched it
+    /// sees the status; after a restart nobody asks for it.
+    fn refuse(&self, key: String, record: &TaskRecord, info: TaskInfo, problem: String) -> Task {
+        let outbox = Arc::new(Outbox::new(StateRecord::default(), record.acknowledge));
+        let ending = Ending::Invalid(problem);
+        let mut actions = Vec::new();
+        let _gone = State::refused(Plan::default(), ending, Duration::ZERO, &mut actions);
+        for action in actions {
+            match action {
+                crate::Action::Tell(update) => outbox.tell(status::of_update(&info, &update)),
+                _ => outbox.change(false, |record| {
+                    record.stage = Stage::Over;
+                    record.cleaned = true;
+                }),
+            }
+        }
+        let (answers, _nobody) = tokio::sync::mpsc::channel(1);
+        let publisher = Arc::clone(&outbox).run(self.core.records.clone(), None, answers);
+        drop(tokio::spawn(publisher));
+        Task {
+            shared: Arc::new(Shared {
+                key,
+                name: record.name.clone(),
+                info,
+                outbox,
+                wish: Wish::default(),
+            }),
+        }
+    }
+
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "the parts of one task, put together here alone"
+    )]
+    fn start(
+        &self,
+        entries: &mut BTreeMap<String, Entry>,
+        key: String,
+        record: TaskRecord,
+        info: TaskInfo,
+        state: StateRecord,
+        prepared: Prepared,
+        start: impl FnOnce(Plan, &mut Vec<crate::Action>) -> State,
+    ) -> Task {
+        let outbox = Arc::new(Outbox::new(state, record.acknowledge));
+        let task = Task {
+            shared: Arc::new(Shared {
+                key: key.clone(),
+                name: record.name.clone(),
+                info,
+                outbox: Arc::clone(&outbox),
+                wish: Wish::default(),
+            }),
+        };
+        let mut actions = Vec::new();
+        let machine = start(prepared.plan.clone(), &mut actions);
+        let (driver, mailbox) = Driver::new(
+            Arc::clone(&self.core),
+            Arc::clone(&task.shared),
+            record,
+            prepared,
+            machine,
+        );
+        let publisher = outbox.run(
+            self.core.records.clone(),
+            Some(key.clone()),
+            mailbox.sender().clone(),
+        );
+        let entry = Entry {
+            task: task.clone(),
+            mailbox,
+            _publisher: AbortOnDrop(tokio::spawn(publisher).abort_handle()),
+            _driver: AbortOnDrop(tokio::spawn(driver.run(actions)).abort_handle()),
+        };
+        entries.insert(key, entry);
+        self.listen();
+        task
+    }
+
+    /// Takes up all tasks that are on record: each is what it was, and is looked at.
+    ///
+    /// # Errors
+    /// [`ExecutorError::ReadDir`]; a record that cannot be read is no error, but [`Recovery::damaged`].
+    pub fn recover(&self) -> Result<Recovery, ExecutorError> {
+        let mut recovery = Recovery::default();
+        let records = &self.core.records;
+        for key in keys(records.root())? {
+            if self.core.entries().contains_key(&key) {
+                continue;
+            }
+            let (task, state) = match records.read(&key) {
+                Ok((Recovered::Record(task), state)) => (task, state),
+                Ok((Recovered::Nothing, _)) => {
+                    recovery.damaged.push((key, "it has no task".to_owned()));
+                    continue;
+                }
+                Ok((Recovered::Quarantined { damage, .. } | Recovered::Newer { damage }, _)) => {
+                    recovery.damaged.push((key, damage.to_string()));
+                    continue;
+                }
+                Err(error) => {
+                    recovery
+                        .damaged
+                        .push((key, crate::publisher::chain(&error)));
+                    continue;
+                }
+            };
+            match self.take_up(&key, task, state) {
+                Ok(task) => recovery.tasks.push(task),
+                Err(problem) => recovery.damaged.push((key, problem)),
+            }
+        }
+        Ok(recovery)
+    }
+
+    fn take_up(&self, key: &str, record: TaskRecord, state: StateRecord) -> Result<Task, String> {
+        let info = TaskInfo::decode(record.task.as_slice()).map_err(|error| error.to_string())?;
+        let passed = status::now_ms().saturating_sub(record.launched_ms);
+        let passed = Duration::from_millis(passed);
+        let prepared = prepare(
+            key,
+            &record,
+            &info,
+            &self.core.options,
+            &self.core.root,
+            passed,
+        )?;
+        let boot_id = if state.boot_id.is_empty() {
+            &record.boot_id
+        } else {
+            &state.boot_id
+        };
+        let rebooted = *boot_id != self.core.boot_id;
+        let recorded = Recorded {
+            stage: state.stage,
+            rebooted,
+            container: state.container.clone(),
+            run: state.run,
+            pid: state.process.map(|(pid, _)| pid),
+            told_running: state.told_running,
+            healthy: state.healthy,
+        };
+        let cleaned = state.cleaned;
+        let start = |mut plan: Plan, actions: &mut Vec<_>| {
+            if cleaned {
+                // Nothing is left of it but its record.
+                plan.remove = false;
+            }
+            State::attach(plan, recorded, Duration::ZERO, actions)
+        };
+        let mut entries = self.core.entries();
+        Ok(self.start(
+            &mut entries,
+            key.to_owned(),
+            record,
+            info,
+            state,
+            prepared,
+            start,
+        ))
+    }
+
+    /// All tasks that are on record, in no order that means anything.
+    #[must_use]
+    pub fn tasks(&self) -> Vec<Task> {
+        let entries = self.core.entries();
+        entries.values().map(|entry| entry.task.clone()).collect()
+    }
+
+    /// The task with this id: the one that runs, else the one that was launched last.
+    #[must_use]
+    pub fn task(&self, id: &str) -> Option<Task> {
+        let entries = self.core.entries();
+        let mut found: Vec<_> = entries
+            .values()
+            .map(|entry| &entry.task)
+            .filter(|task| task.id() == id)
+            .collect();
+        found.sort_by_key(|task| task.watch().borrow().over);
+        found.first().copied().cloned()
+    }
+
+    /// Forgets a task that has ended: removes its record. Its sandbox is its owner's.
+    ///
+    /// # Errors
+    /// [`ExecutorError::NotOver`], [`ExecutorError::Record`]. What is not there any more is no error.
+    pub async fn forget(&self, task: &Task) -> Result<(), ExecutorError> {
+        if !task.watch().borrow().finished {
+            return Err(ExecutorError::NotOver {
+                id: task.id().to_owned(),
+            });
+        }
+        let key = &task.shared.key;
+        self.core.records.remove(key).await?;
+        drop(self.core.entries().remove(key));
+        Ok(())
+    }
+
+    /// Removes containers that carry our labels, belong to no task on record, and are older than `grace`; returns their
+    /// names. Never anybody else's.
+    ///
+    /// # Errors
+    /// When the engine cannot list. One that cannot be removed is logged, and found again the next time.
+    pub async fn remove_strays(&self, grace: Duration) -> Result<Vec<String>, ExecutorError> {
+        let filter =
+            ListFilter::labelled(labels::filter(&self.core.options.owner, &self.core.root));
+        let listed = self.core.engine.list(&filter).await?;
+        let mut removed = Vec::new();
+        for container in listed {
+            if !self.is_stray(&container, grace) {
+                continue;
+            }
+            let options = RemoveOptions {
+                force: true,
+                volumes: true,
+            };
+            let name = container.names.first().unwrap_or(&container.id).clone();
+            match self.core.engine.remove(&container.id, options).await {
+                Ok(()) => removed.push(name),
+                Err(error) if error.is_no_such_container() => {}
+                Err(error) => tracing::warn!(name, %error, "a stray container was not removed"),
+            }
+        }
+        Ok(removed)
+    }
+
+    fn is_stray(&self, container: &ContainerSummary, grace: Duration) -> bool {
+        // The filter is the engine's; that it is ours is looked at once more before it is removed.
+        let ours = container.labels.get(labels::OWNER) == Some(&self.core.options.owner)
+            && container.labels.get(labels::ROOT) == Some(&self.core.root);
+        let Some(key) = container.labels.get(labels::KEY).filter(|key| is_key(key)) else {
+            return false;
+        };
+        let old = container
+            .created
+            .is_some_and(|created| created <= EngineTime::now().before(grace));
+        // A record that cannot be read is a record, too.
+        let known = self.core.entries().contains_key(key) || self.core.records.dir(key).exists();
+        ours && old && !known
+    }
+
+    fn listen(&self) {
+        if !self.core.events.initialized() {
+            let reading = tokio::spawn(events::read(Arc::downgrade(&self.core)));
+            let _second = self.core.events.set(AbortOnDrop(reading.abort_handle()));
+        }
+    }
+}
+
+impl Core {
+    fn entries(&self) -> MutexGuard<'_, BTreeMap<String, Entry>> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Hands an event to the task that it is about, or to all.
+    pub(crate) fn post(&self, key: Option<&str>, event: &crate::Event) {
+        let entries = self.entries();
+        match key {
+            Some(key) => {
+                if let Some(entry) = entries.get(key) {
+                    entry.mailbox.post(event.clone());
+                }
+            }
+            None => {
+                for entry in entries.values() {
+                    entry.mailbox.post(event.clone());
+                }
+            }
+        }
+    }
+
+    /// The time since `epoch`, as the state machine counts.
+    pub(crate) fn since(epoch: Instant) -> Duration {
+        epoch.elapsed()
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Whether a text may be the name of a record's directory.
+fn is_key(text: &str) -> bool {
+    text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+fn keys(root: &Path) -> Result<Vec<String>, ExecutorError> {
+    let failed = |source| ExecutorError::ReadDir {
+        path: root.to_owned(),
+        source,
+    };
+    let entries = match std::fs::read_dir(root) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(failed(error)),
+    };
+    let mut keys = Vec::new();
+    for entry in entries.take(MAX_RECORDS) {
+        let name = entry.map_err(failed)?.file_name();
+        if let Some(key) = name.to_str().filter(|name| is_key(name)) {
+            keys.push(key.to_owned());
+        }
+    }
+    keys.sort();
+    Ok(keys)
+}
+
+impl Task {
+    /// Who says that its statuses have arrived.
+    #[must_use]
+    pub fn is_acknowledged_by_caller(&self) -> bool {
+        self.shared.outbox.acknowledges() == Acknowledge::ByCaller
+    }
+}

@@ -1,0 +1,62 @@
+use std::fmt::Debug;
+
+use longshore_checkpoint::testing::check_golden;
+use longshore_task_spec::logs::StreamPosition;
+
+use super::*;
+use crate::KillCause;
+
+/// Every version of a record that was ever written is in `tests/golden/`.
+fn golden<R: Record + PartialEq + Debug>(sample: &R) {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/golden")
+        .join(R::KIND);
+    check_golden(dir, sample, 1, "0.1.0").unwrap();
+}
+
+#[test]
+fn a_task_record_has_the_bytes_of_its_golden_file_and_shows_no_secret() {
+    let record = TaskRecord {
+        id: "web-1".to_owned(),
+        name: "longshore-web-1-01234567".to_owned(),
+        framework: "marathon".to_owned(),
+        task: vec![10, 1, 116],
+        sandbox: Some(("/sandbox".to_owned(), "/mnt/mesos/sandbox".to_owned())),
+        log_owner: Some((1000, 1000)),
+        task_environment: vec![("TOKEN".to_owned(), "hunter2".to_owned())],
+        tell_killing: true,
+        stop_signal: Some("SIGQUIT".to_owned()),
+        logs: LogMode::Files,
+        remove: true,
+        acknowledge: Acknowledge::ByCaller,
+        launched_ms: 1_790_000_000_123,
+        boot_id: "6f1d5f1e-3c5b-4d0a-9f0e-0123456789ab".to_owned(),
+    };
+    golden(&record);
+    assert!(!format!("{record:?}").contains("hunter2"));
+}
+
+#[test]
+fn a_state_record_has_the_bytes_of_its_golden_file() {
+    golden(&StateRecord {
+        stage: Stage::Killing(KillCause::Unhealthy),
+        boot_id: "6f1d5f1e-3c5b-4d0a-9f0e-0123456789ab".to_owned(),
+        container: Some("c1".to_owned()),
+        run: Some(1_790_000_000_123_456_789),
+        process: Some((4711, 987)),
+        told_running: true,
+        healthy: Some(false),
+        logs: LogPosition {
+            stdout: StreamPosition {
+                last_nanos: Some(1),
+                count: 2,
+                file: Some((3, 4)),
+            },
+            stderr: StreamPosition::default(),
+        },
+        pending: vec![vec![1], vec![2, 3]],
+        last: Some(vec![2, 3]),
+        ended_ms: Some(1_790_000_001_000),
+        cleaned: false,
+    });
+}
