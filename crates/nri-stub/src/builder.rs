@@ -23,14 +23,15 @@ use crate::stub::Stub;
 /// Makes a [`Stub`].
 ///
 /// Identity: the environment first (`NRI_PLUGIN_NAME`, `NRI_PLUGIN_IDX`); [`Self::name`] replaces
-/// its name, [`Self::index`] is refused when it has one; what is missing is taken from the name of
-/// the program, `<two digits>-<name>`.
+/// its name, [`Self::index`] is refused when it has one; what is missing is taken from
+/// [`Self::unless_launched`], else from the name of the program, `<two digits>-<name>`.
 ///
 /// Connection: [`Self::connection`], else the descriptor in `NRI_PLUGIN_SOCKET`, else
 /// [`Self::socket`], else the path in `NRI_SOCKET`, else [`DEFAULT_SOCKET`](crate::DEFAULT_SOCKET).
 pub struct StubBuilder {
     name: Option<String>,
     index: Option<String>,
+    by_hand: Option<(String, String)>,
     socket: Option<PathBuf>,
     connection: Option<Source>,
     environment: Option<Environment>,
@@ -45,6 +46,7 @@ impl Default for StubBuilder {
         Self {
             name: None,
             index: None,
+            by_hand: None,
             socket: None,
             connection: None,
             environment: None,
@@ -74,6 +76,14 @@ impl StubBuilder {
     #[must_use]
     pub fn index(mut self, index: impl Into<String>) -> Self {
         self.index = Some(index.into());
+        self
+    }
+
+    /// Index and name of a plugin that is started by hand: a runtime that launches it gives it others. Unlike
+    /// [`Self::index`] it may be given always, and is never refused.
+    #[must_use]
+    pub fn unless_launched(mut self, index: impl Into<String>, name: impl Into<String>) -> Self {
+        self.by_hand = Some((index.into(), name.into()));
         self
     }
 
@@ -147,7 +157,14 @@ impl StubBuilder {
     /// [`StubError::MissingHandlers`].
     pub fn build<P: Plugin>(self, plugin: P) -> Result<Stub<P>, StubError> {
         let environment = self.environment.unwrap_or_else(Environment::of_process);
-        let id = resolve(&environment, self.name.as_deref(), self.index.as_deref())?;
+        let launched = environment.index.is_some() || environment.inherited_socket.is_some();
+        let (index, name) = match self.by_hand.as_ref().filter(|_| !launched) {
+            Some((index, name)) => (Some(index), Some(name)),
+            None => (None, None),
+        };
+        let name = self.name.as_ref().or(name).map(String::as_str);
+        let index = self.index.as_ref().or(index).map(String::as_str);
+        let id = resolve(&environment, name, index)?;
         negotiate::check(plugin.events(), plugin.handlers())?;
         let source = match (self.connection, environment.inherited_socket) {
             (Some(connection), _) => connection,

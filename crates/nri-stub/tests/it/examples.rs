@@ -11,6 +11,9 @@ use tempfile::tempdir;
 
 use crate::runtime::{FakeRuntime, pair, today};
 
+#[path = "../../examples/cpu_shares.rs"]
+#[expect(dead_code, reason = "its main is not called")]
+mod cpu_shares;
 #[path = "../../examples/device_injector.rs"]
 #[expect(dead_code, reason = "its main is not called")]
 mod device_injector;
@@ -247,4 +250,37 @@ async fn the_validator_names_who_asked_for_too_much() {
             "{verdict:?}"
         );
     }
+}
+
+/// What a newcomer copies is what is tried here.
+#[test]
+fn the_plugin_in_the_documentation_is_the_example() {
+    let example = include_str!("../../examples/cpu_shares.rs");
+    let blocks = [
+        (include_str!("../../README.md"), "```no_run\n"),
+        (
+            include_str!("../../../../docs/quickstart-nri.md"),
+            "```rust\n",
+        ),
+    ];
+    for (text, fence) in blocks {
+        let (_, rest) = text.split_once(fence).unwrap();
+        let (block, _) = rest.split_once("```").unwrap();
+        assert_eq!(block, example);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_plugin_in_the_documentation_sets_shares() {
+    let (_stub, _session, runtime) = configured(cpu_shares::Shares, "").await;
+    let key = "cpu-shares.example.com";
+    let adjustment = create(&runtime, &[(key, "512")]).await.unwrap();
+    let resources = adjustment.linux.unwrap().resources.unwrap();
+    assert_eq!(resources.cpu.unwrap().shares.unwrap().value, 512);
+    assert_eq!(
+        create(&runtime, &[]).await.unwrap(),
+        ContainerAdjustment::default()
+    );
+    let refused = create(&runtime, &[(key, "lots")]).await.unwrap_err();
+    assert!(refused.to_string().contains("invalid digit"), "{refused}");
 }

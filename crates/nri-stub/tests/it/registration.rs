@@ -45,6 +45,31 @@ impl Chooser {
 
 const CHOOSER: i32 = 0x080a;
 
+/// Who it is by hand is forgotten where a runtime says who it is; the file name is asked last.
+#[test]
+fn a_plugin_that_is_started_by_hand_or_launched_has_the_identity_for_that() {
+    let launched = Environment {
+        index: Some("42".into()),
+        name: Some("launched".into()),
+        ..Environment::default()
+    };
+    let program = Environment {
+        program: Some("/p/77-file".into()),
+        ..Environment::default()
+    };
+    for (environment, expected) in [
+        (launched, "42-launched"),
+        (program, "10-by-hand"),
+        (Environment::default(), "10-by-hand"),
+    ] {
+        let stub = Stub::builder()
+            .environment(environment)
+            .unless_launched("10", "by-hand");
+        let stub = stub.build(Chooser);
+        assert_eq!(stub.unwrap().handle().id().to_string(), expected);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_plugin_says_who_it_is_and_learns_who_asks() {
     let (stub, mut runtime) = pair(Chooser);
