@@ -30,6 +30,7 @@ const PEERS: &[&str] = &[
 
 /// Crates whose tests ask for a Docker engine.
 const ASK_FOR_DOCKER: &[&str] = &[
+    "longshore-docker-executor",
     "longshore-docker-shim",
     "longshore-engine",
     "longshore-executor-watchdog",

@@ -58,6 +58,8 @@ pub(crate) struct Outbox {
     /// How many statuses were ever seen.
     seen: watch::Sender<u64>,
     view: watch::Sender<TaskView>,
+    /// Up to which change the record is on disk, or was tried to be.
+    written: watch::Sender<u64>,
     acknowledge: Acknowledge,
 }
 
@@ -69,6 +71,8 @@ struct Inner {
     /// Statuses that were seen, with their number; those that are needed still.
     kept: VecDeque<(u64, TaskStatus)>,
     dirty: bool,
+    /// Counts changes of the record.
+    changes: u64,
     /// Whoever waits for the record has this event sent.
     awaited: bool,
 }
@@ -98,10 +102,12 @@ impl Outbox {
                 new: VecDeque::new(),
                 kept,
                 dirty: false,
+                changes: 0,
                 awaited: false,
             }),
             work: Notify::new(),
             view: watch::Sender::new(view),
+            written: watch::Sender::new(0),
             acknowledge,
         }
     }
@@ -120,12 +126,31 @@ impl Outbox {
 
     /// Changes the record. `awaited`: [`Event::Recorded`] is sent when it is on disk.
     pub(crate) fn change(&self, awaited: bool, change: impl FnOnce(&mut StateRecord)) {
+        let _number = self.numbered_change(awaited, change);
+    }
+
+    /// The same, with the number of the change for [`written`](Self::written).
+    pub(crate) fn numbered_change(
+        &self,
+        awaited: bool,
+        change: impl FnOnce(&mut StateRecord),
+    ) -> u64 {
         let mut inner = self.lock();
         change(&mut inner.record);
         inner.dirty = true;
         inner.awaited |= awaited;
+        inner.changes += 1;
+        let number = inner.changes;
         drop(inner);
         self.work.notify_one();
+        number
+    }
+
+    /// Waits until a change is on disk, or was tried to be: the disk's failure is told elsewhere.
+    pub(crate) async fn written(&self, change: u64) {
+        let mut written = self.written.subscribe();
+        // The sender is in `self`.
+        let _never = written.wait_for(|number| *number >= change).await.is_ok();
     }
 
     /// A status, to be seen when it is on disk.
@@ -213,7 +238,7 @@ impl Outbox {
     ) {
         let mut failed = false;
         loop {
-            let (record, count, awaited, dirty, finished) = {
+            let (record, count, awaited, dirty, finished, changes) = {
                 let mut inner = self.lock();
                 let dirty = std::mem::take(&mut inner.dirty);
                 let awaited = std::mem::take(&mut inner.awaited);
@@ -224,6 +249,7 @@ impl Outbox {
                     awaited,
                     dirty,
                     finished,
+                    inner.changes,
                 )
             };
             if finished {
@@ -262,6 +288,7 @@ impl Outbox {
             if awaited {
                 let _ended = answers.send(Event::Recorded(result)).await;
             }
+            self.written.send_replace(changes);
             self.publish(count, over);
         }
     }

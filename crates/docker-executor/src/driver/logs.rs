@@ -74,7 +74,15 @@ enum End {
 impl Reader {
     async fn run(mut self, answers: mpsc::Sender<Event>) {
         match self.capture() {
-            Ok(mut capture) => self.read(&mut capture).await,
+            Ok(mut capture) => {
+                // Where the files begin is on disk before anything is in them: otherwise, after a death of ours, all of
+                // it would come once more.
+                let position = capture.position();
+                let outbox = &self.shared.outbox;
+                let change = outbox.numbered_change(false, |record| record.logs = position);
+                outbox.written(change).await;
+                self.read(&mut capture).await;
+            }
             Err(error) => {
                 let sandbox = self.sandbox.display();
                 tracing::warn!(%sandbox, %error, "the output files of a task cannot be opened");

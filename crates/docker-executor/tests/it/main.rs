@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "tests, helpers included")]
 
 mod bed;
+mod docker;
 mod faults;
 mod health;
 mod launches;

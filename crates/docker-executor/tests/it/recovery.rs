@@ -266,3 +266,32 @@ async fn only_our_own_strays_are_removed_after_their_grace() {
     assert_eq!(bed.engine.containers().len(), 5);
     assert!(!task.watch().borrow().over);
 }
+
+#[tokio::test(start_paused = true)]
+async fn dx_08_output_is_not_doubled_by_a_restart_before_any_position_was_due() {
+    use longshore_engine::LogSource;
+    let bed = Bed::new();
+    let script = Script {
+        output: vec![
+            (LogSource::Stdout, "one\n".to_owned()),
+            (LogSource::Stderr, "two\n".to_owned()),
+        ],
+        ..Script::default()
+    };
+    // What an earlier task has left there stays.
+    std::fs::write(bed.sandbox().join("stdout"), "before\n").unwrap();
+    drop(bed.running(script, "").await);
+    let mut bed = bed;
+    for _ in 0..3 {
+        tokio::time::sleep(SECOND).await;
+        bed = bed.die().rise();
+        bed.executor.recover().unwrap();
+    }
+    let task = bed.executor.task("t").unwrap();
+    tokio::time::sleep(SECOND).await;
+    killed(&task).await;
+    finished(&task).await;
+    let read = |name| std::fs::read_to_string(bed.sandbox().join(name)).unwrap();
+    assert_eq!(read("stdout"), "before\none\n");
+    assert_eq!(read("stderr"), "two\n");
+}
