@@ -7,7 +7,7 @@
 //!                    └────────────┴───────────────────── answers ◄──────────────────────────────┘
 //! ```
 
-mod calls;
+pub(crate) mod calls;
 mod checks;
 pub(crate) mod events;
 mod exec;
@@ -84,6 +84,7 @@ impl Driver {
             sender,
             missed: Arc::new(AtomicBool::new(false)),
         };
+        let hooks = Arc::clone(&shared.hooks);
         let driver = Self {
             core,
             shared,
@@ -98,7 +99,7 @@ impl Driver {
             init: None,
             checks: None,
             drain: None,
-            hooks: Arc::default(),
+            hooks,
             started: false,
         };
         (driver, mailbox)
@@ -115,8 +116,10 @@ impl Driver {
                 self.take(Event::EngineResumed);
             }
         }
-        // The last words of hooks, and output that is still being read.
-        while self.calls.join_next().await.is_some() {}
+        // The last words of hooks, and output that is still being read. What waits for an engine that never answers is
+        // given up with the rest.
+        let rest = async { while self.calls.join_next().await.is_some() {} };
+        let _too_long = tokio::time::timeout(calls::REST, rest).await;
     }
 
     async fn next(&mut self) -> Event {

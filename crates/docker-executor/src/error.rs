@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use longshore_checkpoint::CheckpointError;
 use longshore_engine::EngineError;
+use longshore_task_spec::hooks::HookError;
 
 /// Why an executor cannot do what it was asked. Each text is a fragment that fits after "failed to …:".
 #[derive(Debug, thiserror::Error)]
@@ -30,9 +31,12 @@ pub enum ExecutorError {
     /// The engine does not do it.
     #[error("the engine")]
     Engine(#[from] EngineError),
-    /// There is no such task.
-    #[error("no task {id:?}")]
-    NoSuchTask {
+    /// A hook does not want it, or does not answer.
+    #[error("a hook")]
+    Hook(#[from] HookError),
+    /// The task has no container that runs.
+    #[error("task {id:?} does not run")]
+    NotRunning {
         /// Its id.
         id: String,
     },
@@ -42,7 +46,4 @@ pub enum ExecutorError {
         /// Its id.
         id: String,
     },
-    /// The system gives no random bytes.
-    #[error("no random bytes: {0}")]
-    Random(String),
 }

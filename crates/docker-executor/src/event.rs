@@ -13,6 +13,8 @@ use longshore_health::{CheckStatus, HealthReport};
 pub enum Event {
     /// Somebody wants the task to end.
     Kill(Kill),
+    /// Somebody wants it to get a signal, and nothing else.
+    Signal(String),
     /// [`Action::Record`](crate::Action::Record) is on disk, or is not, and why.
     Recorded(Result<(), String>),
     /// The image is there.

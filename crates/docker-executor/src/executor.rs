@@ -1,14 +1,16 @@
 //! All tasks of one engine and one state directory.
 
+mod recover;
+mod strays;
+mod update;
+
 use std::collections::BTreeMap;
-use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use longshore_checkpoint::Recovered;
-use longshore_engine::{ContainerSummary, Engine, EngineTime, ListFilter, RemoveOptions};
+use longshore_engine::Engine;
 use longshore_mesos_api::v1::TaskInfo;
-use longshore_task_spec::hooks::{ContainerHooks, NoHooks};
+use longshore_task_spec::hooks::{ContainerHooks, HookContainer, NoHooks};
 use prost::Message as _;
 use tokio::sync::OnceCell;
 use tokio::task::AbortHandle;
@@ -21,11 +23,10 @@ use crate::record::{Records, StateRecord, TaskRecord};
 use crate::task::{Shared, Task, Wish};
 use crate::{
     Acknowledge, Ending, ExecutorError, ExecutorOptions, HostProcesses, Launch, LogMode, Plan,
-    Processes, Recorded, Stage, State, labels, processes, status,
+    Processes, Stage, State, processes, status,
 };
 
-/// The most tasks that are read from a state directory.
-const MAX_RECORDS: usize = 100_000;
+pub use recover::Recovery;
 
 /// Runs tasks as containers of one engine. Clones are the same. Needs a tokio runtime with time and I/O.
 ///
@@ -78,15 +79,6 @@ impl Drop for AbortOnDrop {
     fn drop(&mut self) {
         self.0.abort();
     }
-}
-
-/// What was found on record.
-#[derive(Debug, Default)]
-pub struct Recovery {
-    /// Tasks that go on, also those that have ended and are on record still.
-    pub tasks: Vec<Task>,
-    /// Records that cannot be read: their directory's name, and why. Their containers are left alone.
-    pub damaged: Vec<(String, String)>,
 }
 
 impl Executor {
@@ -229,9 +221,19 @@ impl Executor {
             shared: Arc::new(Shared {
                 key,
                 name: record.name.clone(),
+                hook: HookContainer {
+                    id: String::new(),
+                    name: record.name.clone(),
+                    pod: record.id.clone(),
+                    namespace: record.framework.clone(),
+                    labels: BTreeMap::new(),
+                },
                 info,
                 outbox,
                 wish: Wish::default(),
+                mailbox: OnceLock::new(),
+                hooks: Arc::default(),
+                launched_ms: record.launched_ms,
             }),
         }
     }
@@ -258,6 +260,10 @@ impl Executor {
                 info,
                 outbox: Arc::clone(&outbox),
                 wish: Wish::default(),
+                mailbox: OnceLock::new(),
+                hook: prepared.hook.clone(),
+                hooks: Arc::default(),
+                launched_ms: record.launched_ms,
             }),
         };
         let mut actions = Vec::new();
@@ -269,6 +275,8 @@ impl Executor {
             prepared,
             machine,
         );
+        // It is new.
+        let _first = task.shared.mailbox.set(mailbox.clone());
         let publisher = outbox.run(
             self.core.records.clone(),
             Some(key.clone()),
@@ -283,89 +291,6 @@ impl Executor {
         entries.insert(key, entry);
         self.listen();
         task
-    }
-
-    /// Takes up all tasks that are on record: each is what it was, and is looked at.
-    ///
-    /// # Errors
-    /// [`ExecutorError::ReadDir`]; a record that cannot be read is no error, but [`Recovery::damaged`].
-    pub fn recover(&self) -> Result<Recovery, ExecutorError> {
-        let mut recovery = Recovery::default();
-        let records = &self.core.records;
-        for key in keys(records.root())? {
-            if self.core.entries().contains_key(&key) {
-                continue;
-            }
-            let (task, state) = match records.read(&key) {
-                Ok((Recovered::Record(task), state)) => (task, state),
-                Ok((Recovered::Nothing, _)) => {
-                    recovery.damaged.push((key, "it has no task".to_owned()));
-                    continue;
-                }
-                Ok((Recovered::Quarantined { damage, .. } | Recovered::Newer { damage }, _)) => {
-                    recovery.damaged.push((key, damage.to_string()));
-                    continue;
-                }
-                Err(error) => {
-                    recovery
-                        .damaged
-                        .push((key, crate::publisher::chain(&error)));
-                    continue;
-                }
-            };
-            match self.take_up(&key, task, state) {
-                Ok(task) => recovery.tasks.push(task),
-                Err(problem) => recovery.damaged.push((key, problem)),
-            }
-        }
-        Ok(recovery)
-    }
-
-    fn take_up(&self, key: &str, record: TaskRecord, state: StateRecord) -> Result<Task, String> {
-        let info = TaskInfo::decode(record.task.as_slice()).map_err(|error| error.to_string())?;
-        let passed = status::now_ms().saturating_sub(record.launched_ms);
-        let passed = Duration::from_millis(passed);
-        let prepared = prepare(
-            key,
-            &record,
-            &info,
-            &self.core.options,
-            &self.core.root,
-            passed,
-        )?;
-        let boot_id = if state.boot_id.is_empty() {
-            &record.boot_id
-        } else {
-            &state.boot_id
-        };
-        let rebooted = *boot_id != self.core.boot_id;
-        let recorded = Recorded {
-            stage: state.stage,
-            rebooted,
-            container: state.container.clone(),
-            run: state.run,
-            pid: state.process.map(|(pid, _)| pid),
-            told_running: state.told_running,
-            healthy: state.healthy,
-        };
-        let cleaned = state.cleaned;
-        let start = |mut plan: Plan, actions: &mut Vec<_>| {
-            if cleaned {
-                // Nothing is left of it but its record.
-                plan.remove = false;
-            }
-            State::attach(plan, recorded, Duration::ZERO, actions)
-        };
-        let mut entries = self.core.entries();
-        Ok(self.start(
-            &mut entries,
-            key.to_owned(),
-            record,
-            info,
-            state,
-            prepared,
-            start,
-        ))
     }
 
     /// All tasks that are on record, in no order that means anything.
@@ -384,7 +309,10 @@ impl Executor {
             .map(|entry| &entry.task)
             .filter(|task| task.id() == id)
             .collect();
-        found.sort_by_key(|task| task.watch().borrow().over);
+        found.sort_by_key(|task| {
+            let over = task.watch().borrow().over;
+            (over, std::cmp::Reverse(task.shared.launched_ms))
+        });
         found.first().copied().cloned()
     }
 
@@ -402,49 +330,6 @@ impl Executor {
         self.core.records.remove(key).await?;
         drop(self.core.entries().remove(key));
         Ok(())
-    }
-
-    /// Removes containers that carry our labels, belong to no task on record, and are older than `grace`; returns their
-    /// names. Never anybody else's.
-    ///
-    /// # Errors
-    /// When the engine cannot list. One that cannot be removed is logged, and found again the next time.
-    pub async fn remove_strays(&self, grace: Duration) -> Result<Vec<String>, ExecutorError> {
-        let filter =
-            ListFilter::labelled(labels::filter(&self.core.options.owner, &self.core.root));
-        let listed = self.core.engine.list(&filter).await?;
-        let mut removed = Vec::new();
-        for container in listed {
-            if !self.is_stray(&container, grace) {
-                continue;
-            }
-            let options = RemoveOptions {
-                force: true,
-                volumes: true,
-            };
-            let name = container.names.first().unwrap_or(&container.id).clone();
-            match self.core.engine.remove(&container.id, options).await {
-                Ok(()) => removed.push(name),
-                Err(error) if error.is_no_such_container() => {}
-                Err(error) => tracing::warn!(name, %error, "a stray container was not removed"),
-            }
-        }
-        Ok(removed)
-    }
-
-    fn is_stray(&self, container: &ContainerSummary, grace: Duration) -> bool {
-        // The filter is the engine's; that it is ours is looked at once more before it is removed.
-        let ours = container.labels.get(labels::OWNER) == Some(&self.core.options.owner)
-            && container.labels.get(labels::ROOT) == Some(&self.core.root);
-        let Some(key) = container.labels.get(labels::KEY).filter(|key| is_key(key)) else {
-            return false;
-        };
-        let old = container
-            .created
-            .is_some_and(|created| created <= EngineTime::now().before(grace));
-        // A record that cannot be read is a record, too.
-        let known = self.core.entries().contains_key(key) || self.core.records.dir(key).exists();
-        ours && old && !known
     }
 
     fn listen(&self) {
@@ -490,27 +375,6 @@ fn hex(bytes: &[u8]) -> String {
 /// Whether a text may be the name of a record's directory.
 fn is_key(text: &str) -> bool {
     text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
-}
-
-fn keys(root: &Path) -> Result<Vec<String>, ExecutorError> {
-    let failed = |source| ExecutorError::ReadDir {
-        path: root.to_owned(),
-        source,
-    };
-    let entries = match std::fs::read_dir(root) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(failed(error)),
-    };
-    let mut keys = Vec::new();
-    for entry in entries.take(MAX_RECORDS) {
-        let name = entry.map_err(failed)?.file_name();
-        if let Some(key) = name.to_str().filter(|name| is_key(name)) {
-            keys.push(key.to_owned());
-        }
-    }
-    keys.sort();
-    Ok(keys)
 }
 
 impl Task {

@@ -163,8 +163,10 @@ pub(crate) enum Report {
 }
 
 /// What others were seen to do to the container.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Others {
+    /// Signals that we have sent without wanting the end: the engine tells them as it tells those of others.
+    pub(crate) sent_by_us: Vec<i32>,
     /// A signal, and when.
     pub(crate) signal: Option<(i32, Duration)>,
     pub(crate) stopped: bool,

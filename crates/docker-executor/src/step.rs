@@ -34,6 +34,7 @@ impl State {
     pub fn step(&mut self, event: Event, now: Duration, actions: &mut Vec<Action>) {
         match event {
             Event::Kill(kill) => self.asked_to_kill(kill, now, actions),
+            Event::Signal(signal) => self.send_signal(signal, actions),
             Event::Recorded(result) => self.recorded(result, actions),
             Event::Pulled(result) => self.pulled(result, now, actions),
             Event::Created(result) => self.created(result, now, actions),

@@ -1,12 +1,16 @@
 //! One task, for whoever launched it.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use longshore_mesos_api::v1::{TaskInfo, TaskStatus};
 use tokio::sync::{Notify, watch};
 
+use longshore_task_spec::hooks::HookContainer;
+
+use crate::driver::Mailbox;
 use crate::publisher::Outbox;
-use crate::{Kill, TaskView, Updates};
+use crate::{Event, Kill, TaskView, Updates};
 
 /// A task. Clones are the same task; dropping them all changes nothing for it.
 #[derive(Clone, Debug)]
@@ -21,29 +25,32 @@ pub(crate) struct Shared {
     pub(crate) info: TaskInfo,
     pub(crate) outbox: Arc<Outbox>,
     pub(crate) wish: Wish,
+    /// Where its driver is; none for a task that was refused.
+    pub(crate) mailbox: OnceLock<Mailbox>,
+    /// Who its container is to hooks; they are told one moment after the other.
+    pub(crate) hook: HookContainer,
+    pub(crate) hooks: Arc<tokio::sync::Mutex<()>>,
+    /// In milliseconds since 1970.
+    pub(crate) launched_ms: u64,
 }
 
-/// A kill that its driver has not taken yet: several become one, with the shortest grace.
+/// Kills that their driver has not taken yet. Several become two at most: one with the task's own grace, and the
+/// shortest of those that name one.
 #[derive(Debug, Default)]
 pub(crate) struct Wish {
-    kill: Mutex<Option<Kill>>,
+    kills: Mutex<VecDeque<Kill>>,
     there: Notify,
 }
 
 impl Wish {
     fn put(&self, kill: Kill) {
-        let mut place = self.kill.lock().unwrap_or_else(PoisonError::into_inner);
-        match &mut *place {
-            Some(first) => {
-                // No grace given is the task's own, of which only the state machine knows the length.
-                first.grace = match (first.grace, kill.grace) {
-                    (Some(one), Some(other)) => Some(one.min(other)),
-                    (one, other) => one.or(other),
-                };
-            }
-            None => *place = Some(kill),
+        let mut kills = self.kills.lock().unwrap_or_else(PoisonError::into_inner);
+        let alike = |it: &&mut Kill| it.grace.is_some() == kill.grace.is_some();
+        match kills.iter_mut().find(alike) {
+            Some(first) => first.grace = first.grace.min(kill.grace),
+            None => kills.push_back(kill),
         }
-        drop(place);
+        drop(kills);
         self.there.notify_one();
     }
 
@@ -51,10 +58,10 @@ impl Wish {
     pub(crate) async fn taken(&self) -> Kill {
         loop {
             let found = self
-                .kill
+                .kills
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner)
-                .take();
+                .pop_front();
             match found {
                 Some(kill) => return kill,
                 None => self.there.notified().await,
@@ -85,6 +92,14 @@ impl Task {
     /// Wants it to end; never waits. The answer is its last status, also when it has ended before.
     pub fn kill(&self, kill: Kill) {
         self.shared.wish.put(kill);
+    }
+
+    /// Sends it a signal, as `SIGHUP` or `1`, without wanting it to end: nothing is killed later, and if it ends it has
+    /// ended by that signal. Never waits; a task that does not run takes no notice.
+    pub fn signal(&self, signal: impl Into<String>) {
+        if let Some(mailbox) = self.shared.mailbox.get() {
+            mailbox.post(Event::Signal(signal.into()));
+        }
     }
 
     /// Its statuses, from the first that is not acknowledged.
@@ -130,5 +145,24 @@ impl Task {
     pub async fn finished(&self) {
         let mut view = self.watch();
         let _never = view.wait_for(|view| view.finished).await.is_ok();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn kills_that_are_not_taken_become_two_and_none_is_lengthened() {
+        let wish = Wish::default();
+        for seconds in [9, 3, 600] {
+            wish.put(Kill::within(Duration::from_secs(seconds)));
+            wish.put(Kill::asked());
+        }
+        assert_eq!(wish.taken().await, Kill::within(Duration::from_secs(3)));
+        assert_eq!(wish.taken().await, Kill::asked());
+        assert!(wish.kills.lock().unwrap().is_empty());
     }
 }

@@ -14,9 +14,9 @@ use crate::record::StateRecord;
 use crate::{CreateFailure, Event, Found, Held, HeldProcess, PulledImage, labels, status};
 
 /// How long a hook may take.
-const HOOK: Duration = Duration::from_secs(10);
+pub(crate) const HOOK: Duration = Duration::from_secs(10);
 /// How long a removal waits for the rest of the output.
-const REST: Duration = Duration::from_secs(300);
+pub(super) const REST: Duration = Duration::from_secs(300);
 
 impl Driver {
     /// Starts a call; what it answers comes as an event.
@@ -323,7 +323,7 @@ impl Driver {
 }
 
 /// Waits for a moment that is only told; its failure changes nothing.
-async fn heed(moment: HookFuture<'_, ()>) {
+pub(crate) async fn heed(moment: HookFuture<'_, ()>) {
     let problem: Option<HookError> = match tokio::time::timeout(HOOK, moment).await {
         Ok(result) => result.err(),
         Err(_) => Some(HookError::Unavailable {

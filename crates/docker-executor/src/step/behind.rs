@@ -11,6 +11,16 @@ const AFTERMATH: Duration = Duration::from_secs(30);
 const ENDING_SIGNALS: [i32; 5] = [1, 2, 3, 9, 15];
 
 impl Others {
+    /// The engine tells of a signal, which may be one of ours.
+    fn saw_signal(&mut self, signal: i32, now: Duration) {
+        match self.sent_by_us.iter().position(|sent| *sent == signal) {
+            Some(index) => {
+                self.sent_by_us.remove(index);
+            }
+            None => self.signal = Some((signal, now)),
+        }
+    }
+
     /// Whether an exit with `code` at `at` was their doing.
     pub(crate) fn has_stopped_it(&self, code: i64, at: Duration) -> bool {
         self.stopped
@@ -36,7 +46,7 @@ impl State {
             // Its own start is told too; whether it is another one, a look tells.
             Seen::Start if self.run.is_some() => self.inspect(actions),
             Seen::Start => {}
-            Seen::Signal(signal) if !ours => self.others.signal = Some((signal, now)),
+            Seen::Signal(signal) if !ours => self.others.saw_signal(signal, now),
             Seen::Stop if !ours => self.others.stopped = true,
             Seen::Signal(_) | Seen::Stop => {}
             Seen::Die(code) => self.exit_told(code, true, now, actions),

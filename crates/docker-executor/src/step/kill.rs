@@ -21,6 +21,8 @@ use crate::{Action, Ending, Kill, KillCause, News};
 /// What a container without a stop signal is sent.
 const TERM: &str = "SIGTERM";
 const KILL: &str = "SIGKILL";
+/// How many signals of ours may be untold.
+const MAX_SENT: usize = 16;
 
 /// A kill under way.
 #[derive(Clone, Debug, PartialEq)]
@@ -328,6 +330,21 @@ impl State {
             }
             _ => {}
         }
+    }
+
+    /// A signal that is no kill. One that is under way needs no other.
+    pub(super) fn send_signal(&mut self, signal: String, actions: &mut Vec<Action>) {
+        if self.phase != Phase::Running || self.kill.is_some() {
+            return;
+        }
+        if let Some(number) = crate::processes::number_of(&signal) {
+            self.others.sent_by_us.push(number);
+            // The engine tells each; what it does not tell is not remembered for ever.
+            if self.others.sent_by_us.len() > MAX_SENT {
+                self.others.sent_by_us.remove(0);
+            }
+        }
+        actions.push(Action::Signal(signal));
     }
 
     /// It was killed before it ran.

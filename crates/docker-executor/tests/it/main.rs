@@ -2,9 +2,11 @@
 
 #![expect(clippy::unwrap_used, reason = "tests, helpers included")]
 
+mod bad_input;
 mod bed;
 mod docker;
 mod faults;
 mod health;
+mod hooks;
 mod launches;
 mod recovery;

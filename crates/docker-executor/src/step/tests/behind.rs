@@ -177,3 +177,31 @@ fn behind_our_back_a_kill_of_what_somebody_restarts_ends_it() {
     life.feed(Event::Removed(Ok(())));
     assert_eq!(life.last_told(), "KILLED killed");
 }
+
+#[test]
+fn a_signal_of_ours_that_is_no_kill_is_nobody_elses() {
+    let mut life = Life::running(logless());
+    assert_eq!(life.feed(Event::Signal("HUP".to_owned())), [signal("HUP")]);
+    life.feed(signalled("HUP", Ok(())));
+    life.feed(seen(Seen::Signal(1)));
+    life.feed(seen(Seen::Die(Some(129))));
+    life.feed(Event::InitDied);
+    life.feed(down(129));
+    assert_eq!(life.last_told(), "FAILED signaled");
+    // A second one was not ours.
+    let mut life = Life::running(logless());
+    life.feed(Event::Signal("HUP".to_owned()));
+    for _ in 0..2 {
+        life.feed(seen(Seen::Signal(1)));
+    }
+    life.feed(seen(Seen::Die(Some(129))));
+    life.feed(Event::InitDied);
+    life.feed(down(129));
+    assert_eq!(life.last_told(), "FAILED stopped-by-other");
+    // Before it runs, and while it is killed, there is none.
+    let mut life = Life::new(logless());
+    assert_eq!(life.feed(Event::Signal("HUP".to_owned())), []);
+    let mut life = Life::running(logless());
+    life.feed(Event::Kill(Kill::asked()));
+    assert_eq!(life.feed(Event::Signal("HUP".to_owned())), []);
+}
