@@ -17,26 +17,32 @@ pub fn give_back_memory() {
         // A program that was replaced by a newer one is mapped all the same.
         let program = program.to_string_lossy();
         let program = program.strip_suffix(" (deleted)").unwrap_or(&program);
-        release(|path| path == program);
+        each_clean_mapping(|path| path == program, sys::release_pages);
     }
     sys::trim_heap();
+}
+
+/// Brings in what this program and its libraries consist of, so that what it does next meets no page that is not
+/// there; for a program that waits. The other way round: [`release_clean_pages`].
+pub(crate) fn fetch_program() {
+    each_clean_mapping(|_| true, sys::fetch_pages);
 }
 
 /// Lets go of the program's and the libraries' pages that its start has touched. They are in files
 /// and come back when they are needed; what has been written to stays. For a program with one thread.
 pub(crate) fn release_clean_pages() {
-    release(|_| true);
+    each_clean_mapping(|_| true, sys::release_pages);
 }
 
-fn release(of_interest: impl Fn(&str) -> bool) {
+fn each_clean_mapping(of_interest: impl Fn(&str) -> bool, act: impl Fn(usize, usize)) {
     let Ok(table) = File::open("/proc/self/smaps") else {
         return;
     };
     let lines = BufReader::new(table).lines().map_while(Result::ok);
-    // Collected first: reading on must not meet what has just been released.
+    // Collected first: reading on must not meet what has just been acted on.
     let ranges: Vec<_> = clean_mappings(lines, of_interest).collect();
     for (start, end) in ranges {
-        sys::release_pages(start, end - start);
+        act(start, end - start);
     }
 }
 

@@ -28,6 +28,9 @@ pub struct AgentOptions {
     pub http: HttpLimits,
     /// The program that becomes the parent of each container.
     pub shim: ShimCommand,
+    /// Whether, from the first launch on, one shim is kept that was started ahead of its container: a launch then
+    /// takes about half the time. It ends with the agent, however that ends.
+    pub spare_shim: bool,
     /// How many containers may exist at a time; one more is refused. At least 1.
     pub max_containers: usize,
     /// How long the exit status of a top-level container stays available after its end.
@@ -66,6 +69,7 @@ impl AgentOptions {
             tcp: None,
             http: HttpLimits::default(),
             shim,
+            spare_shim: true,
             max_containers: 4096,
             exit_retention: Duration::from_secs(3600),
             start_timeout: Duration::from_secs(30),

@@ -11,6 +11,8 @@ use crate::shim::sys;
 
 /// What shims call themselves, in at most 15 bytes.
 pub(crate) const SHIM_NAME: &CStr = c"longshore-shim";
+/// The same, as long as there is no container for it.
+pub(crate) const SPARE_NAME: &CStr = c"longshore-spare";
 
 /// A process that cannot be taken for another one within a boot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -122,6 +122,9 @@ impl Shared {
                 self.started(&id, init);
                 // Whoever asked may be gone; the container stays.
                 let _nobody_waits = tell.send(Ok(Launched::New));
+                let shared = Arc::clone(&self);
+                self.tasks
+                    .spawn_blocking(move || shared.host.spares.refill());
                 self.watch(id, dir, shim, Some(init)).await;
             }
             Err(error) => {

@@ -1,11 +1,11 @@
 //! The blocking steps of a launch, in an order in which a crash leaves nothing that lives unseen:
 //!
 //! ```text
-//!  sandbox, volumes -> cgroups with limits -> intent on record -> run/ locked -> shim spawned
+//!  sandbox, volumes -> cgroups with limits -> intent on record -> run/ locked -> shim spawned, or the spare ordered
 //! ```
 //!
 //! The lock on `run/` is taken here and handed to the shim as its standard input, so that there is
-//! no moment in which a shim exists and the lock is free.
+//! no moment in which a shim of this container exists and the lock is free.
 
 use std::fs::File;
 use std::io;
@@ -22,10 +22,11 @@ use nix::sys::resource::Resource;
 use super::Host;
 use super::plan::{self, Rights};
 use super::sandbox::Sandboxes;
+use super::spares;
 use crate::cgroup;
 use crate::record::{self, Cgroups, ContainerRecord, Facts, Logs, Rlimit, Spec};
 use crate::service::{LaunchError, LaunchErrorKind, LaunchRequest};
-use crate::shim::{mounts, sys};
+use crate::shim::mounts;
 
 /// A shim that was spawned and has not reported yet.
 #[derive(Debug)]
@@ -189,25 +190,16 @@ fn with_open_files(mut limits: Vec<Rlimit>, default: Option<(u64, u64)>) -> Vec<
 
 fn start_shim(host: &Host, dir: &Path, lock: File) -> io::Result<(OwnedFd, OwnedFd)> {
     let (report, its_end) = io::pipe()?;
-    let mut child = Command::new(&host.shim.program)
+    if let Some(shim) = host.spares.use_up(dir, &lock, &its_end) {
+        return Ok((shim, report.into()));
+    }
+    let mut command = Command::new(&host.shim.program);
+    command
         .args(&host.shim.args)
         .arg(dir)
-        .env_clear()
         .stdin(Stdio::from(lock))
-        .stdout(Stdio::from(its_end))
-        .stderr(Stdio::null())
-        .spawn()?;
-    let pid = i32::try_from(child.id()).map_err(io::Error::other)?;
-    // Nobody but us waits for it, so its pid is still its own.
-    match sys::pidfd_open(pid) {
-        Ok(shim) => Ok((shim, report.into())),
-        Err(error) => {
-            // Out of descriptors: what cannot be watched must not run.
-            let _already_gone = child.kill();
-            let _reaped = child.wait();
-            Err(error)
-        }
-    }
+        .stdout(Stdio::from(its_end));
+    Ok((spares::spawn(command)?, report.into()))
 }
 
 /// Makes the directory of a volume where there is none, and notes what it made.

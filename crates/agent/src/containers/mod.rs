@@ -30,6 +30,7 @@ use tokio_util::task::TaskTracker;
 
 use self::registry::{Action, Answer, Event, Life, Limits, Registry};
 use self::sandbox::Sandboxes;
+use self::spares::Spares;
 use crate::cgroup::{self, Layout};
 use crate::error::AgentError;
 use crate::images::{ImageContainer, ImageRuntime, is_image};
@@ -53,6 +54,7 @@ mod plan;
 mod recover;
 mod registry;
 mod sandbox;
+mod spares;
 
 pub use aside::SET_ASIDE;
 pub(crate) use plan::{Rights, plan_by_part};
@@ -60,6 +62,9 @@ pub(crate) use plan::{Rights, plan_by_part};
 /// How long a start waits for an agent that is just ending.
 const LOCK_PATIENCE: Duration = Duration::from_secs(2);
 const CONTAINERS: &str = "containers";
+/// The most bytes that the name of a launch's directory has, and those of them that no other launch has.
+const NAME_MAX: usize = 217;
+const LAUNCH_LENGTH: usize = 17;
 
 /// The process containers of an agent. Clones are handles on the same set.
 #[derive(Debug, Clone)]
@@ -86,6 +91,7 @@ struct Host {
     boot_id: String,
     layout: Layout,
     shim: ShimCommand,
+    spares: Spares,
     start_timeout: Duration,
     logs: LogOptions,
     gc: SandboxGc,
@@ -175,6 +181,7 @@ impl Containers {
         self.shared.stop.cancel();
         self.shared.tasks.close();
         self.shared.tasks.wait().await;
+        self.shared.host.spares.close();
         self.shared.host.layout.tidy();
     }
 }
@@ -471,8 +478,11 @@ impl Host {
         } else {
             Layout::none("cgroups are switched off")
         };
+        // A separator, and the name.
+        let longest = containers.as_os_str().len() + 1 + NAME_MAX;
         Ok(Self {
             sandboxes,
+            spares: Spares::new(options.shim.clone(), longest, options.spare_shim),
             containers,
             boot_id: process::boot_id().map_err(io_error(
                 "read",
@@ -496,7 +506,7 @@ impl Host {
         getrandom::fill(&mut random).map_err(io::Error::other)?;
         let launch = u64::from_ne_bytes(random);
         let mut name = id.to_string();
-        let mut end = name.len().min(200);
+        let mut end = name.len().min(NAME_MAX - LAUNCH_LENGTH);
         while !name.is_char_boundary(end) {
             end -= 1;
         }

@@ -132,7 +132,7 @@ impl Child<'_> {
             });
         }
         umask(Mode::from_bits_truncate(0o022));
-        sys::default_dispositions();
+        // What signals do is the default already: the shim has seen to it.
         sigprocmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::empty()), None)
             .map_err(failed("set the signal mask"))?;
         Ok(())

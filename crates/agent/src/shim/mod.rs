@@ -8,6 +8,8 @@
 //!                    '-- write run/exit, end (which frees the lock)
 //! ```
 //!
+//! One may be started before there is a container for it, and then waits for its order: `spare.rs`.
+//!
 //! It has one thread and no runtime, decodes its task from the record that the agent has written,
 //! and reports once: `ok <pid> <start>` or `bad <text>` or `failed <text>`. It ignores every signal
 //! that can be ignored. When it is killed all the same, the init is killed by the kernel
@@ -15,7 +17,7 @@
 //!
 //! Run it as the first thing of a process: it closes what it has inherited.
 
-use std::ffi::OsString;
+use std::ffi::{CStr, OsString};
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
@@ -36,6 +38,7 @@ use crate::record::{self, ContainerRecord, PidRecord};
 
 mod child;
 pub(crate) mod mounts;
+pub(crate) mod spare;
 mod supervise;
 pub(crate) mod sys;
 mod tree;
@@ -43,7 +46,8 @@ mod tree;
 /// The most that a report holds.
 pub(crate) const MAX_REPORT: usize = 8192;
 
-/// Runs the shim. `args` are its own arguments alone: the directory of the container.
+/// Runs the shim. `args` are its own arguments alone: the directory of the container, or the word that makes
+/// it wait for one.
 ///
 /// Standard input must be the locked `run` directory and standard output the pipe of the report,
 /// which is how the agent starts it; called by hand it says so and changes nothing.
@@ -54,12 +58,20 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
         return ExitCode::from(2);
     };
     sys::close_inherited();
+    if spare::is_asked_for(&dir) {
+        return spare::run();
+    }
     let Ok(report) = take_streams() else {
         let _nobody_reads = writeln!(io::stderr(), "the shim is started by the agent alone");
         return ExitCode::from(2);
     };
+    run(Ready::new(SHIM_NAME), &PathBuf::from(dir), report)
+}
+
+/// Starts the container in `dir`, reports, and stays until it has ended.
+fn run(ready: Result<Ready, Failure>, dir: &Path, report: File) -> ExitCode {
     let mut report = Some(report);
-    match start(&PathBuf::from(dir), &mut report) {
+    match ready.and_then(|ready| start(ready, dir, &mut report)) {
         Ok(supervision) => supervision.run(),
         Err(failure) => {
             let (word, text) = match &failure {
@@ -109,20 +121,41 @@ fn take_streams() -> io::Result<File> {
     Ok(report.into())
 }
 
-fn start(dir: &Path, report: &mut Option<File>) -> Result<Supervision, Failure> {
-    nix::unistd::setsid().map_err(failed("make a session"))?;
-    nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(0o022));
-    std::env::set_current_dir("/").map_err(failed("leave the current directory"))?;
-    let _a_name_only = prctl::set_name(SHIM_NAME);
-    prctl::set_child_subreaper(true).map_err(failed("become a subreaper"))?;
-    SigSet::all()
-        .thread_block()
-        .map_err(failed("block signals"))?;
-    let mut children = SigSet::empty();
-    children.add(Signal::SIGCHLD);
-    let signals = SignalFd::with_flags(&children, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)
-        .map_err(failed("watch for ended children"))?;
+/// A process that is set up to be a container's parent, whichever that will be.
+struct Ready {
+    itself: ProcessId,
+    signals: SignalFd,
+}
 
+impl Ready {
+    /// Sets this process up; it is called `name` from now on.
+    fn new(name: &CStr) -> Result<Self, Failure> {
+        nix::unistd::setsid().map_err(failed("make a session"))?;
+        nix::sys::stat::umask(nix::sys::stat::Mode::from_bits_truncate(0o022));
+        std::env::set_current_dir("/").map_err(failed("leave the current directory"))?;
+        let _a_name_only = prctl::set_name(name);
+        prctl::set_child_subreaper(true).map_err(failed("become a subreaper"))?;
+        SigSet::all()
+            .thread_block()
+            .map_err(failed("block signals"))?;
+        // None is delivered here; the container inherits them.
+        sys::default_dispositions();
+        let mut children = SigSet::empty();
+        children.add(Signal::SIGCHLD);
+        let flags = SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK;
+        let signals =
+            SignalFd::with_flags(&children, flags).map_err(failed("watch for ended children"))?;
+        let pid = i32::try_from(std::process::id()).map_err(failed("read the own pid"))?;
+        let itself = ProcessId::of(pid).map_err(failed("read the own start time"))?;
+        Ok(Self { itself, signals })
+    }
+}
+
+fn start(ready: Ready, dir: &Path, report: &mut Option<File>) -> Result<Supervision, Failure> {
+    let Ready {
+        itself: shim,
+        signals,
+    } = ready;
     let path = dir.join(record::CONTAINER);
     let record = match longshore_checkpoint::read::<ContainerRecord>(&path) {
         Ok(Loaded::Record(record)) => record,
@@ -149,8 +182,6 @@ fn start(dir: &Path, report: &mut Option<File>) -> Result<Supervision, Failure> 
         log("stdout").map_err(failed("open the sandbox's stdout"))?,
         log("stderr").map_err(failed("open the sandbox's stderr"))?,
     ];
-    let own = i32::try_from(std::process::id()).map_err(failed("read the own pid"))?;
-    let shim = ProcessId::of(own).map_err(failed("read the own start time"))?;
 
     let pipe = || child::pipe().map_err(failed("make a pipe"));
     let (out_read, out_write) = pipe()?;
@@ -169,7 +200,7 @@ fn start(dir: &Path, report: &mut Option<File>) -> Result<Supervision, Failure> 
                 spec,
                 joined: own_cgroup.filter(|_| joined),
                 sandbox: &sandbox,
-                shim: own,
+                shim: shim.pid,
                 null,
                 stdout: out_write,
                 stderr: err_write,
@@ -192,6 +223,7 @@ fn start(dir: &Path, report: &mut Option<File>) -> Result<Supervision, Failure> 
     };
     tell(report, &format!("ok {} {}", init.pid, init.start));
     // Without the shims' cgroup the shim stays in the daemon's: worse, but no reason to fail.
+    make_shared(&record.spec.cgroups.shims);
     let (slow, quick): (Vec<_>, Vec<_>) = record
         .spec
         .cgroups
@@ -210,6 +242,14 @@ fn start(dir: &Path, report: &mut Option<File>) -> Result<Supervision, Failure> 
         logs,
         status,
     })
+}
+
+/// Makes cgroups that several agents share, where they are not there: one that ended has removed them when they
+/// were empty.
+fn make_shared(dirs: &[PathBuf]) {
+    for dir in dirs {
+        let _noticed_when_it_is_joined = std::fs::create_dir_all(dir);
+    }
 }
 
 /// Records the init, waits until it is ready and lets it execute its program.

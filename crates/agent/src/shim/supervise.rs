@@ -15,7 +15,7 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::signalfd::SignalFd;
 
 use super::sys::{self, Reaped};
-use super::{child, not_blocking, read_text, tree};
+use super::{child, make_shared, not_blocking, read_text, tree};
 use crate::record::{self, Cgroups, ExitRecord, MemoryWatch, Reason};
 use crate::{cgroup, memory};
 
@@ -170,7 +170,9 @@ impl Supervision {
             }
             if !settled && begun.elapsed() >= Duration::from_millis(u64::from(SETTLE_AFTER_MS)) {
                 settled = true;
-                let _reported_by_the_agent = cgroup::join(&std::mem::take(&mut self.join_later));
+                let later = std::mem::take(&mut self.join_later);
+                make_shared(&later);
+                let _reported_by_the_agent = cgroup::join(&later);
                 memory::release_clean_pages();
             }
             if look_again < OOM_LOOKS

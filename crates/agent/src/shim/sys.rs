@@ -9,6 +9,7 @@ use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
+use nix::sys::socket::{ControlMessageOwned, RecvMsg};
 use tokio::io::Interest;
 use tokio::io::unix::{AsyncFd, AsyncFdRegisterError};
 
@@ -131,6 +132,20 @@ pub(crate) fn reap_pidfd(pidfd: BorrowedFd<'_>) {
     }
 }
 
+/// Waits for the end of the process behind a pidfd and reaps it, if it is our child.
+pub(crate) fn await_pidfd(pidfd: BorrowedFd<'_>) {
+    let Ok(id) = libc::id_t::try_from(pidfd.as_raw_fd()) else {
+        return;
+    };
+    // SAFETY: a siginfo_t of zeroes is valid, and the kernel only writes it.
+    unsafe {
+        let mut info: libc::siginfo_t = std::mem::zeroed();
+        while libc::waitid(libc::P_PIDFD, id, &raw mut info, libc::WEXITED) == -1
+            && io::Error::last_os_error().kind() == io::ErrorKind::Interrupted
+        {}
+    }
+}
+
 /// A handle on a process that no other process can take over (Linux 5.3).
 ///
 /// # Errors
@@ -198,6 +213,58 @@ pub(crate) fn close_inherited() {
     }
 }
 
+/// The handles that came with a message, each of them ours now and closed at an exec.
+///
+/// # Errors
+/// ENOBUFS when there were more than there was room for.
+pub(crate) fn passed_handles<S>(message: &RecvMsg<'_, '_, S>) -> io::Result<Vec<OwnedFd>> {
+    let mut handles = Vec::new();
+    for part in message.cmsgs()? {
+        if let ControlMessageOwned::ScmRights(raw) = part {
+            // SAFETY: the kernel has made these descriptors for us with this message, and nobody else knows them.
+            handles.extend(
+                raw.into_iter()
+                    .map(|fd| unsafe { OwnedFd::from_raw_fd(fd) }),
+            );
+        }
+    }
+    Ok(handles)
+}
+
+/// The place of this process's last argument, which others see in the list of processes (proc(5), `cmdline`).
+#[derive(Debug)]
+pub(crate) struct ShownArgument {
+    start: usize,
+    /// In bytes, the NUL at its end not included.
+    room: usize,
+}
+
+impl ShownArgument {
+    /// For a program with one thread. `None` where the kernel does not tell where its arguments are.
+    pub(crate) fn last() -> Option<Self> {
+        let room = std::env::args_os().next_back()?.len();
+        let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
+        let fields = stat.get(stat.rfind(')')? + 1..)?;
+        // Field 49, `arg_end`; the first here is the third.
+        let end: usize = fields.split_ascii_whitespace().nth(46)?.parse().ok()?;
+        let start = end.checked_sub(room + 1)?;
+        (end != 0).then_some(Self { start, room })
+    }
+
+    /// Shows `text` in its place, as much as there is room for.
+    pub(crate) fn set(&self, text: &[u8]) {
+        let length = text.len().min(self.room);
+        let place = std::ptr::with_exposed_provenance_mut::<u8>(self.start);
+        // SAFETY: the kernel has put the arguments into this process's own stack, where they can be written to and
+        // stay for good; `room` bytes and a NUL are the last one of them. Nobody has a reference to them, and
+        // there is no other thread that could read them meanwhile.
+        unsafe {
+            place.write_bytes(0, self.room);
+            place.copy_from_nonoverlapping(text.as_ptr(), length);
+        }
+    }
+}
+
 /// Lets go of the pages of a private file mapping that is read-only and has not been written to.
 pub(crate) fn release_pages(start: usize, length: usize) {
     // SAFETY: such a page holds what its file holds, and the kernel reads it again when it is touched:
@@ -207,6 +274,18 @@ pub(crate) fn release_pages(start: usize, length: usize) {
             std::ptr::with_exposed_provenance_mut(start),
             length,
             libc::MADV_DONTNEED,
+        );
+    }
+}
+
+/// Brings the pages of a private file mapping that is read-only in, where the kernel can (Linux 5.14).
+pub(crate) fn fetch_pages(start: usize, length: usize) {
+    // SAFETY: this only reads what can be read at any time.
+    unsafe {
+        libc::madvise(
+            std::ptr::with_exposed_provenance_mut(start),
+            length,
+            libc::MADV_POPULATE_READ,
         );
     }
 }

@@ -9,6 +9,7 @@ mod life;
 mod limits;
 mod nested;
 mod recover;
+mod spare;
 mod tree;
 mod volumes;
 
@@ -69,6 +70,12 @@ impl Node {
             .unwrap()
             .map(|entry| entry.unwrap().path())
             .collect()
+    }
+
+    /// The processes that run the copy of the shim in the root itself.
+    fn processes_of_copy(&self) -> Vec<i32> {
+        let shim = std::fs::canonicalize(self.root.path().join("shim")).unwrap();
+        processes(|pid| std::fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|exe| exe == shim))
     }
 
     /// The pids of the shims at work below this root.
@@ -214,6 +221,13 @@ fn processes(is_so: impl Fn(i32) -> bool) -> Vec<i32> {
         .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
         .filter(|pid| lives(*pid) && is_so(*pid))
         .collect()
+}
+
+/// Whether a process is a shim that waits for a container.
+fn is_spare(pid: i32) -> bool {
+    let command = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let mut words = command.split(|byte| *byte == 0);
+    words.any(|word| word.trim_ascii_end() == b"spare")
 }
 
 /// Whether a process is there and no zombie.
