@@ -263,22 +263,37 @@ impl UnitCore {
         probed
     }
 
-    /// What it says about itself; another name than before is a failure.
+    /// Another name than before is a failure.
+    fn same_name(&self, name: &str) -> Result<(), Failure> {
+        match self.board.fixed().1 {
+            Some(before) if before != name => Err(Failure::permanent(format!(
+                "it calls itself {name:?} and was {before:?}: the name may only change with the \
+                 configuration, or by restart --reset"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// Asks for its name alone, which takes a fraction of a description.
+    async fn check_name(&self, probed: &Probed) -> Result<(), Failure> {
+        let rpc = Rpc::begin(&self.board);
+        let named = probed.name(Instant::now() + DESCRIBE_DEADLINE).await;
+        rpc.end(named.is_ok());
+        match named {
+            Ok(name) => self.same_name(&name),
+            // It answers probes; whether it can be described is found out next.
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// What it says about itself.
     async fn describe(&self, probed: &Probed) -> Result<(), Failure> {
         let rpc = Rpc::begin(&self.board);
         let described = probed.describe(Instant::now() + DESCRIBE_DEADLINE).await;
         rpc.end(described.is_ok());
         match described {
             Ok(details) => {
-                if let (_, Some(before)) = self.board.fixed()
-                    && before != details.name
-                {
-                    let name = &details.name;
-                    return Err(Failure::permanent(format!(
-                        "it calls itself {name:?} and was {before:?}: the name may only change \
-                         with the configuration, or by restart --reset"
-                    )));
-                }
+                self.same_name(&details.name)?;
                 self.board.details(details);
             }
             // It answers probes; what it is may come later.
@@ -345,7 +360,7 @@ impl UnitCore {
         };
         // Known already: another name is found out before anybody gets the endpoint.
         let known = self.board.fixed().1.is_some();
-        if known && let Err(failure) = Box::pin(self.describe(&probed)).await {
+        if known && let Err(failure) = Box::pin(self.check_name(&probed)).await {
             return Err(Box::pin(self.diagnose(failure, false)).await);
         }
         let ready = ReadyEndpoint {
@@ -353,7 +368,7 @@ impl UnitCore {
             version: probed.version,
         };
         self.board.ready(self.index, &self.planned.services, ready);
-        if !known && let Err(failure) = Box::pin(self.describe(&probed)).await {
+        if let Err(failure) = Box::pin(self.describe(&probed)).await {
             return Err(Box::pin(self.diagnose(failure, false)).await);
         }
         Ok(Found {

@@ -15,6 +15,8 @@ use tonic::transport::Channel;
 
 use crate::{ApiVersion, Endpoint, MAX_ANSWER_BYTES, ProbeError, Probed, call::Callee};
 
+const INFO: &str = "GetPluginInfo";
+
 /// What a plugin says about itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -55,6 +57,46 @@ impl Probed {
     pub async fn describe(&self, deadline: Instant) -> Result<PluginDetails, ProbeError> {
         describe(&self.endpoint, self.channel.clone(), self.version, deadline).await
     }
+
+    /// Asks the probed plugin for its name alone: whether it is still the one that it was. Cancel safe.
+    ///
+    /// # Errors
+    /// [`ProbeError::Rpc`], [`ProbeError::BadAnswer`] for an empty name, [`ProbeError::AnswerTooLarge`],
+    /// [`ProbeError::TimedOut`].
+    pub async fn name(&self, deadline: Instant) -> Result<String, ProbeError> {
+        let callee = Callee {
+            endpoint: &self.endpoint,
+            version: self.version,
+            deadline,
+        };
+        let channel = self.channel.clone();
+        let name = match self.version {
+            ApiVersion::V1 => {
+                let mut identity = v1::identity_client::IdentityClient::new(channel)
+                    .max_decoding_message_size(MAX_ANSWER_BYTES);
+                let asked = identity.get_plugin_info(v1::GetPluginInfoRequest {});
+                callee.call(INFO, asked).await?.name
+            }
+            ApiVersion::V0 => {
+                let mut identity = v0::identity_client::IdentityClient::new(channel)
+                    .max_decoding_message_size(MAX_ANSWER_BYTES);
+                let asked = identity.get_plugin_info(v0::GetPluginInfoRequest {});
+                callee.call(INFO, asked).await?.name
+            }
+        };
+        callee.named(name)
+    }
+}
+
+impl Callee<'_> {
+    /// A plugin has a name.
+    fn named(&self, name: String) -> Result<String, ProbeError> {
+        if name.is_empty() {
+            let problem = "without a name, which the specification requires";
+            return Err(self.bad(INFO, problem));
+        }
+        Ok(name)
+    }
 }
 
 /// Asks a plugin for its info, capabilities and node info, all at once over one connection.
@@ -76,16 +118,11 @@ pub async fn describe(
         deadline,
     };
     // Boxed: four calls at once make a future of several KiB.
-    let details = match version {
+    let mut details = match version {
         ApiVersion::V1 => Box::pin(describe_v1(callee, channel)).await?,
         ApiVersion::V0 => Box::pin(describe_v0(callee, channel)).await?,
     };
-    if details.name.is_empty() {
-        return Err(callee.bad(
-            "GetPluginInfo",
-            "without a name, which the specification requires",
-        ));
-    }
+    details.name = callee.named(details.name)?;
     if details.node.as_ref().is_some_and(|node| node.id.is_empty()) {
         return Err(callee.bad(
             "NodeGetInfo",
@@ -115,7 +152,7 @@ macro_rules! describe {
 
             let (info, plugin, controller, node_capabilities, node) = tokio::try_join!(
                 callee.call(
-                    "GetPluginInfo",
+                    INFO,
                     identity.get_plugin_info($csi::GetPluginInfoRequest {})
                 ),
                 callee.call_optional(

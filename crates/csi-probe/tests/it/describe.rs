@@ -48,6 +48,29 @@ async fn a_v1_plugin_is_described() {
 }
 
 #[tokio::test]
+async fn a_name_alone_is_the_one_of_the_description() {
+    let named = |behaviour| async {
+        let bed = Bed::new();
+        let _plugin = bed.plugin(behaviour);
+        let probed = probe(&bed.endpoint(), &within(PATIENCE)).await?;
+        probed.name(patient()).await
+    };
+    for behaviour in [Behaviour::v1(), Behaviour::v0()] {
+        assert_eq!(named(behaviour).await.unwrap(), "fake.csi.longshore");
+    }
+    for (behaviour, version) in [(Behaviour::v1(), "v1"), (Behaviour::v0_2(), "v0")] {
+        let error = named(Behaviour {
+            name: String::new(),
+            ..behaviour
+        })
+        .await
+        .unwrap_err();
+        let expected = format!("GetPluginInfo ({version}) without a name");
+        assert!(error.to_string().contains(&expected), "{error}");
+    }
+}
+
+#[tokio::test]
 async fn a_0_3_plugin_gives_its_node_info_and_a_0_2_plugin_its_node_id() {
     for (behaviour, max_volumes) in [(Behaviour::v0(), Some(16)), (Behaviour::v0_2(), None)] {
         let node = describe(behaviour).await.unwrap().node.unwrap();
