@@ -122,7 +122,8 @@ impl Executor {
         })
     }
 
-    /// Launches a task. What is wrong with it is its last status, never an error here.
+    /// Launches a task. What is wrong with it is its last status, never an error here. It is on record from its first status
+    /// (STARTING) on: what dies before that has launched nothing.
     ///
     /// A second task with the id of one that has not ended, or while one runs where only one may, is refused with a status
     /// of its own; the first goes on.

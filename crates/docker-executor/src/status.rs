@@ -217,3 +217,97 @@ fn clip(text: &str) -> String {
     }
     shown
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use longshore_engine::fake::FakeEngine;
+    use longshore_engine::{ContainerSpec, Engine as _, EnvVar};
+    use longshore_mesos_api::v1::{ContainerInfo as MesosContainerInfo, TaskState};
+
+    use super::*;
+
+    fn update(details: Details) -> Update {
+        Update {
+            state: TaskState::TaskRunning,
+            news: News::State,
+            healthy: None,
+            check: None,
+            details: Some(Arc::new(details)),
+        }
+    }
+
+    #[test]
+    fn dx_01_addresses_of_both_families_are_told_in_a_copy_of_the_tasks_network() {
+        let own = NetworkInfo {
+            name: Some("mesh.with.dots".to_owned()),
+            ..NetworkInfo::default()
+        };
+        let task = TaskInfo {
+            container: Some(MesosContainerInfo {
+                network_infos: vec![own],
+                ..MesosContainerInfo::default()
+            }),
+            ..TaskInfo::default()
+        };
+        let details = Details {
+            addresses: vec!["10.0.0.2".parse().unwrap(), "fd00::2".parse().unwrap()],
+            ..Details::default()
+        };
+        let status = of_update(&task, &update(details));
+        let infos = status.container_status.unwrap().network_infos;
+        assert_eq!(infos[0].name(), "mesh.with.dots");
+        let told: Vec<_> = infos[0]
+            .ip_addresses
+            .iter()
+            .map(|it| (it.protocol(), it.ip_address()))
+            .collect();
+        assert_eq!(
+            told,
+            [(Protocol::IPv4, "10.0.0.2"), (Protocol::IPv6, "fd00::2")]
+        );
+        // Without an address there is nothing to say, and that is no error.
+        let status = of_update(&task, &update(Details::default()));
+        assert_eq!(status.container_status, None);
+        assert_eq!(status.data, None);
+    }
+
+    #[test]
+    fn two_statuses_never_have_one_id_and_messages_are_one_bounded_line() {
+        let ending = Ending::PullFailed("no\nway ".repeat(1000));
+        let update = Update {
+            state: ending.state(),
+            news: News::Ended(ending),
+            ..update(Details::default())
+        };
+        let (one, other) = (
+            of_update(&TaskInfo::default(), &update),
+            of_update(&TaskInfo::default(), &update),
+        );
+        assert_ne!(one.uuid, other.uuid);
+        assert_eq!(one.uuid().len(), 16);
+        assert!(one.message().chars().count() <= MAX_MESSAGE + 1);
+        assert!(!one.message().contains('\n'));
+    }
+
+    #[tokio::test]
+    async fn a_description_is_bounded_and_without_values_of_the_environment() {
+        let engine = FakeEngine::with_image("busybox");
+        for (length, is_whole) in [(10, true), (MAX_DATA, false)] {
+            let spec = ContainerSpec {
+                env: vec![EnvVar::new("TOKEN", "hunter2")],
+                labels: [("long".to_owned(), "x".repeat(length))].into(),
+                ..ContainerSpec::new("busybox")
+            };
+            let id = engine.create(&spec).await.unwrap().id;
+            let found = found(&engine.inspect(&id).await.unwrap(), MAX_DATA);
+            let data = &found.details.data;
+            assert!(data.len() <= MAX_DATA, "{}", data.len());
+            let data: serde_json::Value = serde_json::from_slice(data).unwrap();
+            assert_eq!(data[0]["Id"], id);
+            assert_eq!(data[0]["Truncated"].is_null(), is_whole);
+            assert!(!data.to_string().contains("hunter2"));
+        }
+    }
+}

@@ -4,6 +4,7 @@
 
 mod bad_input;
 mod bed;
+mod chaos;
 mod docker;
 mod faults;
 mod health;
