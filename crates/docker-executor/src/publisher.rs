@@ -8,6 +8,7 @@
 //! that takes nothing holds up no status for ever: it is seen all the same, and written again and again.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -61,6 +62,8 @@ pub(crate) struct Outbox {
     /// Up to which change the record is on disk, or was tried to be.
     written: watch::Sender<u64>,
     acknowledge: Acknowledge,
+    /// The task itself could not be put on record, so that nothing is written about it.
+    unrecorded: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -109,7 +112,12 @@ impl Outbox {
             view: watch::Sender::new(view),
             written: watch::Sender::new(0),
             acknowledge,
+            unrecorded: AtomicBool::new(false),
         }
+    }
+
+    pub(crate) fn set_unrecorded(&self) {
+        self.unrecorded.store(true, Ordering::Relaxed);
     }
 
     pub(crate) const fn acknowledges(&self) -> Acknowledge {
@@ -252,7 +260,8 @@ impl Outbox {
                     inner.changes,
                 )
             };
-            if finished {
+            // What the disk did not take is tried again first.
+            if finished && !failed {
                 self.show(|view| view.finished = true);
                 return;
             }
@@ -266,7 +275,10 @@ impl Outbox {
                 continue;
             }
             let over = record.stage == Stage::Over;
-            let result = match &key {
+            let key = key
+                .as_ref()
+                .filter(|_| !self.unrecorded.load(Ordering::Relaxed));
+            let result = match key {
                 None => Ok(()),
                 Some(key) => {
                     let durability = if over {

@@ -56,6 +56,7 @@ impl Driver {
             match records.write_task(&shared.key, record).await {
                 Ok(()) => shared.outbox.change(true, change),
                 Err(error) => {
+                    shared.outbox.set_unrecorded();
                     let problem = crate::publisher::chain(&error);
                     let _ended = answers.send(Event::Recorded(Err(problem))).await;
                 }

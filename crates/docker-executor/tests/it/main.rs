@@ -5,6 +5,7 @@
 mod bad_input;
 mod bed;
 mod chaos;
+mod disk;
 mod docker;
 mod faults;
 mod health;
