@@ -33,6 +33,7 @@ const ASK_FOR_DOCKER: &[&str] = &[
     "longshore-docker-executor",
     "longshore-docker-shim",
     "longshore-engine",
+    "longshore-image-containers",
     "longshore-executor-watchdog",
     "longshore-task-spec",
 ];

@@ -12,6 +12,8 @@ pub const KEY: &str = "dev.longshore.key";
 pub const TASK: &str = "dev.longshore.task";
 /// On a last status: the [`word`](crate::Ending::word) for how the task has ended.
 pub const ENDING: &str = "dev.longshore.ending";
+/// On a last status: [what a command line exits with](crate::Ending::exit_code) that ran the task.
+pub const EXIT_CODE: &str = "dev.longshore.exit-code";
 
 /// The labels of all containers of an executor, as a filter takes them.
 pub(crate) fn filter(owner: &str, root: &str) -> Vec<String> {

@@ -50,10 +50,10 @@ pub(crate) fn of_update(task: &TaskInfo, update: &Update) -> TaskStatus {
         News::Check => (None, Some(Reason::TaskCheckStatusUpdated)),
         News::Ended(ending) => {
             status.labels = Some(Labels {
-                labels: vec![Label {
-                    key: labels::ENDING.to_owned(),
-                    value: Some(ending.word().to_owned()),
-                }],
+                labels: vec![
+                    label(labels::ENDING, ending.word()),
+                    label(labels::EXIT_CODE, ending.exit_code()),
+                ],
             });
             status.limitation = limitation(task, ending);
             (Some(ending.to_string()), ending.reason())
@@ -62,6 +62,13 @@ pub(crate) fn of_update(task: &TaskInfo, update: &Update) -> TaskStatus {
     status.message = message.map(|text| clip(&text));
     status.reason = reason.map(Into::into);
     status
+}
+
+fn label(key: &str, value: impl ToString) -> Label {
+    Label {
+        key: key.to_owned(),
+        value: Some(value.to_string()),
+    }
 }
 
 /// What was exceeded: the memory that the task has.

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
 use longshore_mesos_api::v1::{TaskInfo, TaskStatus};
 use tokio::sync::{Notify, watch};
@@ -10,7 +11,7 @@ use longshore_task_spec::hooks::HookContainer;
 
 use crate::driver::Mailbox;
 use crate::publisher::Outbox;
-use crate::{Event, Kill, TaskView, Updates};
+use crate::{Event, Kill, LogMode, TaskView, Updates};
 
 /// A task. Clones are the same task; dropping them all changes nothing for it.
 #[derive(Clone, Debug)]
@@ -23,6 +24,7 @@ pub(crate) struct Shared {
     pub(crate) key: String,
     pub(crate) name: String,
     pub(crate) info: TaskInfo,
+    pub(crate) logs: LogMode,
     pub(crate) outbox: Arc<Outbox>,
     pub(crate) wish: Wish,
     /// Where its driver is; none for a task that was refused.
@@ -87,6 +89,18 @@ impl Task {
     #[must_use]
     pub fn container_name(&self) -> &str {
         &self.shared.name
+    }
+
+    /// Where its output goes.
+    #[must_use]
+    pub fn log_mode(&self) -> LogMode {
+        self.shared.logs
+    }
+
+    /// When it was launched, since 1970.
+    #[must_use]
+    pub fn launched(&self) -> Duration {
+        Duration::from_millis(self.shared.launched_ms)
     }
 
     /// Wants it to end; never waits. The answer is its last status, also when it has ended before.

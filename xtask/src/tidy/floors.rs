@@ -86,6 +86,7 @@ pub(crate) const HOUSE: &[Member] = &[
     internal("docker-shim", 4, 100),
     internal("agent", 4, 120),
     internal("csi-manager", 4, 130),
+    internal("image-containers", 5, 150),
     internal("nri-simulate", 5, 110),
     internal("supervisor", 6, 156),
     internal("cli", 7, 195),
