@@ -9,6 +9,7 @@
 //! - Decisions are pure (`detect`, `retry`, `liveness`); the rest performs them. No task of ours outlives a call, except
 //!   the one of the HTTP/2 connection, which ends with its channel.
 
+mod beat;
 mod call;
 mod describe;
 mod detect;

@@ -15,7 +15,7 @@ use crate::SocketId;
 /// How often a plugin is probed, and how much it is forgiven.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LivenessPolicy {
-    /// From one probe to the next (30 s); at least 1 ms. The first one comes after a random part of it.
+    /// From one probe to the next (30 s); at least 1 ms. The first one comes after a part of it.
     pub interval: Duration,
     /// How long one probe may take, dialling included (5 s).
     pub timeout: Duration,

@@ -1,17 +1,12 @@
 //! Whether a plugin that was ready still is: the driver.
 
-use std::{
-    collections::VecDeque,
-    future::Future,
-    hash::{BuildHasher, RandomState},
-    pin::Pin,
-    time::Duration,
-};
+use std::{collections::VecDeque, future::Future, pin::Pin, time::Duration};
 
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::{
     ApiVersion, Endpoint, Links, ProbeError, SocketId, Waiting,
+    beat::Beat,
     call::{self, Callee},
     detect::Answer,
     dial::Dial,
@@ -30,6 +25,7 @@ pub struct LivenessWatch {
     policy: LivenessPolicy,
     state: Liveness,
     due: Instant,
+    beat: Beat,
     ready: VecDeque<LivenessEvent>,
     /// The probe that is under way: it goes on where it was when `next` is dropped and called again.
     probing: Option<Checking>,
@@ -50,7 +46,8 @@ impl std::fmt::Debug for LivenessWatch {
 ///
 /// Each probe dials afresh, by path, and asks only `version`: a socket file that was removed, or replaced by one that
 /// nobody serves, fails within one interval, however healthy an old connection is. `ready = false` fails too. The
-/// first probe comes after a random part of the interval, so that many watches do not probe at once.
+/// first probe comes after a part of the interval: a few watches of a process probe at the same moments, since the
+/// second of two probes costs a fraction of the first, and many are spread over the interval.
 #[must_use]
 pub fn watch(
     endpoint: Endpoint,
@@ -61,9 +58,11 @@ pub fn watch(
 ) -> LivenessWatch {
     let interval = policy.interval.max(Duration::from_millis(1));
     let policy = LivenessPolicy { interval, ..policy };
+    let beat = Beat::join();
     LivenessWatch {
         state: Liveness::new(&policy, socket),
-        due: Instant::now() + interval.mul_f64(random()),
+        due: beat.after(Instant::now(), interval),
+        beat,
         endpoint,
         version,
         links,
@@ -83,7 +82,8 @@ impl LivenessWatch {
             if self.probing.is_none() {
                 sleep_until(self.due).await;
                 // Not from the end of this probe, and never two at once after a suspended host.
-                self.due = Instant::now() + self.policy.interval;
+                let interval = self.policy.interval;
+                self.due = self.beat.after(Instant::now() + interval / 2, interval);
             }
             let (endpoint, version, links) = (&self.endpoint, self.version, self.links);
             let deadline = Instant::now() + self.policy.timeout;
@@ -140,12 +140,6 @@ pub async fn check(
     }
 }
 
-/// Between 0 and 1. Seeded by the system once a thread, stepped for each call: spread matters here, secrecy does not.
-fn random() -> f64 {
-    let bits = u32::try_from(RandomState::new().hash_one(0u8) >> 32).unwrap_or(0);
-    f64::from(bits) / f64::from(u32::MAX)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -157,29 +151,31 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_first_probe_comes_after_a_random_part_of_the_interval() {
+    async fn a_few_watches_probe_at_the_same_moments_and_many_are_spread() {
         let now = Instant::now();
         let endpoint = Endpoint::Unix("/nowhere".into());
         let policy = LivenessPolicy::default();
-        let due: Vec<_> = (0..100)
+        let watches: Vec<_> = (0..100)
             .map(|_| {
-                watch(
-                    endpoint.clone(),
-                    ApiVersion::V1,
-                    policy,
-                    Links::Follow,
-                    None,
-                )
-                .due - now
+                let endpoint = endpoint.clone();
+                watch(endpoint, ApiVersion::V1, policy, Links::Follow, None)
             })
             .collect();
-        assert!(due.iter().all(|after| *after <= policy.interval));
+        let mut due: Vec<_> = watches.iter().map(|watch| watch.due - now).collect();
+        assert!(
+            due.iter()
+                .all(|after| *after > Duration::ZERO && *after <= policy.interval)
+        );
         let half = policy.interval / 2;
         let early = due.iter().filter(|after| **after < half).count();
         assert!(
             (10..90).contains(&early),
             "{early} of 100 in the first half"
         );
+        due.sort_unstable();
+        due.dedup();
+        // Other tests of this process have watches, too.
+        assert!((7..20).contains(&due.len()), "{} moments", due.len());
     }
 
     #[tokio::test(start_paused = true)]

@@ -32,8 +32,8 @@ const AGENT_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Nothing has changed for so long: it is quiet.
 const QUIET: Duration = Duration::from_secs(10);
-/// How long memory is kept when nothing changes.
-const AGAIN: Duration = Duration::from_secs(120);
+/// How long memory that regular looks bring in is kept after that. (Giving it back takes a millisecond or two.)
+const AGAIN: Duration = Duration::from_secs(10);
 
 /// Why a daemon knows no NRI plugins.
 const NO_NRI: &str = "this daemon runs no containers of pods and has no NRI adaptation; \
