@@ -35,6 +35,7 @@ const ASK_FOR_DOCKER: &[&str] = &[
     "longshore-engine",
     "longshore-image-containers",
     "longshore-executor-watchdog",
+    "longshore-mesos-executor",
     "longshore-task-spec",
 ];
 

@@ -12,10 +12,11 @@ mod view;
 mod volume;
 
 use std::ffi::OsStr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
+use longshore_executor_watchdog::WATCHDOG;
 
 use fault::Exit;
 use output::Out;
@@ -83,11 +84,21 @@ fn main() -> ExitCode {
     let mut arguments = std::env::args_os();
     // Linked as `docker` it stands in for that, before a Mesos agent.
     let name = arguments.next().map(PathBuf::from);
-    if name.is_some_and(|name| name.file_name() == Some(OsStr::new("docker"))) {
+    let is_called = |wanted: &str| {
+        let name = name.as_deref().and_then(Path::file_name);
+        name == Some(OsStr::new(wanted))
+    };
+    if is_called("docker") {
         return longshore_docker_shim::main(arguments);
     }
-    if arguments.next().is_some_and(|first| first == SHIM) {
-        return longshore_agent::shim::main(arguments);
+    // Linked into an agent's launcher directory it is its docker executor; an agent passes flags alone.
+    if is_called("mesos-docker-executor") {
+        return longshore_mesos_executor::main(arguments);
+    }
+    match arguments.next() {
+        Some(first) if first == SHIM => return longshore_agent::shim::main(arguments),
+        Some(first) if first == WATCHDOG => return longshore_executor_watchdog::main(arguments),
+        _ => {}
     }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,

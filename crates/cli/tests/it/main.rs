@@ -11,6 +11,7 @@ mod demo;
 mod disk;
 mod docker;
 mod import_mesos;
+mod mesos_executor;
 mod nri_replay;
 mod nri_serve;
 mod nri_simulate;

@@ -26,6 +26,7 @@ pub struct MesosAgent {
     command: PathBuf,
     dir: PathBuf,
     port: u16,
+    settings: Vec<(String, String)>,
 }
 
 impl MesosAgent {
@@ -35,13 +36,24 @@ impl MesosAgent {
     /// # Panics
     /// When the command is there but the agent does not start: that is a failure, not a skip.
     pub async fn start(dir: &Path) -> Option<Self> {
+        Self::start_with(dir, &[]).await
+    }
+
+    /// The same with flags of the agent, as variables (`MESOS_LAUNCHER`, ..), now and after each restart.
+    ///
+    /// # Panics
+    /// As [`Self::start`].
+    pub async fn start_with(dir: &Path, settings: &[(&str, &str)]) -> Option<Self> {
         let command = super::mesos_agent_cmd()?;
         let port = free_port().expect("a free port");
+        let own = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        let settings: Vec<_> = settings.iter().map(own).collect();
         let mut agent = Self {
-            child: spawn(&command, port, dir),
+            child: spawn(&command, port, dir, &settings),
             command,
             dir: dir.to_owned(),
             port,
+            settings,
         };
         agent.wait_until_healthy().await.then_some(agent)
     }
@@ -53,7 +65,7 @@ impl MesosAgent {
     /// When it does not start again.
     pub async fn restart(&mut self) {
         self.kill();
-        self.child = spawn(&self.command, self.port, &self.dir);
+        self.child = spawn(&self.command, self.port, &self.dir, &self.settings);
         assert!(
             self.wait_until_healthy().await,
             "the Mesos agent started once, but not again"
@@ -112,11 +124,12 @@ impl Drop for MesosAgent {
     }
 }
 
-fn spawn(command: &Path, port: u16, dir: &Path) -> Child {
+fn spawn(command: &Path, port: u16, dir: &Path, settings: &[(String, String)]) -> Child {
     let log = std::fs::File::create(dir.join("mesos-agent.log")).expect("a log file");
     Command::new(command)
         .arg(port.to_string())
         .arg(dir.join("mesos"))
+        .envs(settings.iter().map(|(name, value)| (name, value)))
         .stdin(Stdio::null())
         .stdout(log.try_clone().expect("a second handle of the log"))
         .stderr(log)

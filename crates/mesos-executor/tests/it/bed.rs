@@ -1,0 +1,203 @@
+//! An agent, a scheduler and a Docker for one test.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use longshore_docker_executor::labels;
+use longshore_engine::{
+    ContainerSummary, DockerConfig, DockerEngine, Engine as _, ListFilter, RemoveOptions,
+};
+use longshore_testkit::peers::{self, MesosAgent, TEST_IMAGE};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::scheduler::{SOON, Scheduler};
+
+pub(crate) const EXECUTOR: &str = env!("CARGO_BIN_EXE_mesos-docker-executor");
+
+pub(crate) struct Bed {
+    pub(crate) agent: MesosAgent,
+    pub(crate) scheduler: Scheduler,
+    pub(crate) engine: DockerEngine,
+    pub(crate) socket: PathBuf,
+    pub(crate) dir: TempDir,
+    /// No other test's task has it in its name.
+    unique: String,
+}
+
+impl Bed {
+    /// `None` where a peer is missing. `settings` are flags of the agent, as variables.
+    pub(crate) async fn start(
+        settings: impl FnOnce(&Path) -> Vec<(&'static str, String)>,
+    ) -> Option<Self> {
+        peers::root()?;
+        let socket = peers::docker()?;
+        let dir = tempfile::Builder::new()
+            .prefix("lsx-")
+            .tempdir_in("/tmp")
+            .unwrap();
+        let settings = settings(&socket);
+        let borrowed: Vec<_> = settings
+            .iter()
+            .map(|(name, value)| (*name, value.as_str()))
+            .collect();
+        let agent = MesosAgent::start_with(dir.path(), &borrowed).await?;
+        let mut config = DockerConfig::new(format!("unix://{}", socket.display()).parse().unwrap());
+        config.client_config = None;
+        config.deadlines.quick = SOON;
+        config.deadlines.slow = SOON;
+        let unique = dir
+            .path()
+            .file_name()
+            .unwrap()
+            .to_string_lossy()
+            .into_owned();
+        Some(Self {
+            scheduler: Scheduler::subscribe(agent.port(), None).await,
+            agent,
+            engine: DockerEngine::new(config),
+            socket,
+            dir,
+            unique,
+        })
+    }
+
+    /// A name for a task.
+    pub(crate) fn id(&self, name: &str) -> String {
+        format!("{name}-{}", self.unique)
+    }
+
+    /// A container that runs this script.
+    pub(crate) fn container(&self, script: &str) -> Value {
+        let path = self.dir.path().join("task.sh");
+        fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        json!({"type": "DOCKER", "docker": {"image": TEST_IMAGE, "network": "NONE",
+                "parameters": [{"key": "entrypoint", "value": "/task.sh"}]},
+            "volumes": [{"host_path": path, "container_path": "/task.sh", "mode": "RO"}]})
+    }
+
+    /// A task of a custom executor, which is ours: such a task has no command of its own.
+    pub(crate) fn custom(&self, id: &str, script: &str) -> Value {
+        let command = format!(
+            "exec {EXECUTOR} --docker_socket={} --docker=/nowhere --launcher_dir=/nowhere --from_the_future=1",
+            self.socket.display()
+        );
+        json!({"name": id, "task_id": {"value": id}, "container": self.container(script),
+            "executor": {"type": "CUSTOM", "executor_id": {"value": id}, "command": {"value": command}}})
+    }
+
+    /// Kills the agent and its master, starts them again, and subscribes as the same framework.
+    pub(crate) async fn restart_agent(&mut self) {
+        self.agent.restart().await;
+        let id = self.scheduler.framework.clone();
+        self.scheduler = Scheduler::subscribe(self.agent.port(), Some(&id)).await;
+    }
+
+    /// Containers of a task.
+    pub(crate) async fn containers(&self, task: &str) -> Vec<ContainerSummary> {
+        let mut filter = ListFilter::default();
+        filter.labels.push(format!("{}={task}", labels::TASK));
+        filter.all = true;
+        self.engine.list(&filter).await.unwrap()
+    }
+
+    pub(crate) async fn wait_until_gone(&self, task: &str) {
+        let gone = async {
+            while !self.containers(task).await.is_empty() {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        };
+        let gone = tokio::time::timeout(SOON, gone).await;
+        gone.expect("the container goes");
+    }
+
+    /// The executors that run in this test's sandboxes.
+    pub(crate) fn executors(&self) -> Vec<Pid> {
+        let name = Path::new(EXECUTOR).file_name().unwrap();
+        processes()
+            .filter(|process| {
+                let sandbox = fs::read_link(process.join("cwd")).unwrap_or_default();
+                let program = fs::read_link(process.join("exe")).unwrap_or_default();
+                sandbox.starts_with(self.dir.path()) && program.file_name() == Some(name)
+            })
+            .filter_map(|process| process.file_name()?.to_str()?.parse().ok())
+            .map(Pid::from_raw)
+            .collect()
+    }
+
+    pub(crate) async fn wait_for_the_executors_end(&self) {
+        let ended = async {
+            while !self.executors().is_empty() {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        };
+        let ended = tokio::time::timeout(SOON, ended).await;
+        ended.expect("the executor ends");
+    }
+
+    /// The one file of this name in a sandbox of the task.
+    pub(crate) fn output(&self, task: &str, name: &str) -> String {
+        let mut found = Vec::new();
+        let mut folders = vec![self.dir.path().join("mesos")];
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+                let path = entry.path();
+                if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                    folders.push(path);
+                } else if path.ends_with(name) && path.to_string_lossy().contains(task) {
+                    found.push(path);
+                }
+            }
+        }
+        assert_eq!(found.len(), 1, "{found:?}");
+        fs::read_to_string(&found[0]).unwrap()
+    }
+}
+
+fn processes() -> impl Iterator<Item = PathBuf> {
+    let entries = fs::read_dir("/proc").unwrap().flatten();
+    entries.map(|entry| entry.path())
+}
+
+impl Drop for Bed {
+    /// Executors do not outlive the test, and their watchdogs see to the containers; those of a failed test are removed here.
+    fn drop(&mut self) {
+        for executor in self.executors() {
+            let _gone = kill(executor, Signal::SIGKILL);
+        }
+        let engine = self.engine.clone();
+        let unique = self.unique.clone();
+        let cleaned = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .unwrap();
+            runtime.block_on(async {
+                let filter = ListFilter {
+                    all: true,
+                    ..ListFilter::default()
+                };
+                for container in engine.list(&filter).await.unwrap_or_default() {
+                    if container
+                        .labels
+                        .values()
+                        .any(|value| value.contains(&unique))
+                    {
+                        let options = RemoveOptions {
+                            force: true,
+                            volumes: true,
+                        };
+                        // The watchdog may be quicker.
+                        let _gone = engine.remove(&container.id, options).await;
+                    }
+                }
+            });
+        });
+        let _panicked = cleaned.join();
+    }
+}
