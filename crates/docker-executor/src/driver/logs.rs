@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use longshore_engine::{Engine, LogOptions};
+use longshore_engine::{Engine, EngineError, LogOptions};
 use longshore_sandbox::Rotation;
 use longshore_task_spec::logs::{Gap, LogCapture};
 use tokio::sync::{mpsc, watch};
@@ -17,8 +17,9 @@ use crate::task::Shared;
 const AGAIN: Duration = Duration::from_secs(1);
 /// How long a stream that should have ended with its container is waited for.
 const END: Duration = Duration::from_secs(5);
-/// How often the rest is asked for, once the container has ended.
-const TRIES: u32 = 5;
+/// How often the rest is asked for, once the container has ended: an engine that is away may come back with it. The last
+/// status does not wait for that, the removal of the container does.
+const TRIES: u32 = 240;
 
 impl Driver {
     pub(super) fn start_logs(&mut self) {
@@ -73,6 +74,43 @@ enum End {
 
 impl Reader {
     async fn run(mut self, answers: mpsc::Sender<Event>) {
+        // Opening the files takes back what was written after the last position on record, to be read once more: so only
+        // when it can be.
+        if self.is_there().await {
+            self.capture_all().await;
+        } else {
+            let _never = self.drain.wait_for(|drain| *drain).await.is_ok();
+        }
+        // Before the end is told, so that a removal that waits for it finds it.
+        drop(self);
+        let _ended = answers.send(Event::LogsDrained).await;
+    }
+
+    /// Whether the engine has output of the container; waits for an engine that is away, but not when the container has
+    /// ended and it still is.
+    async fn is_there(&self) -> bool {
+        let options = LogOptions {
+            tail: Some(0),
+            ..LogOptions::default()
+        };
+        let mut tries = 0;
+        loop {
+            match self.engine.logs(&self.container, &options).await {
+                Ok(_) => return true,
+                Err(error) if self.is_never(&error) => return false,
+                Err(_) => {}
+            }
+            if *self.drain.borrow() {
+                tries += 1;
+                if tries > TRIES {
+                    return false;
+                }
+            }
+            tokio::time::sleep(AGAIN).await;
+        }
+    }
+
+    async fn capture_all(&mut self) {
         match self.capture() {
             Ok(mut capture) => {
                 // Where the files begin is on disk before anything is in them: otherwise, after a death of ours, all of
@@ -89,9 +127,21 @@ impl Reader {
                 let _never = self.drain.wait_for(|drain| *drain).await.is_ok();
             }
         }
-        // Before the end is told, so that a removal that waits for it finds it.
-        drop(self);
-        let _ended = answers.send(Event::LogsDrained).await;
+    }
+
+    /// Whether there is nothing to read and never will be: no container, or a log driver that cannot be read.
+    fn is_never(&self, error: &EngineError) -> bool {
+        if error.is_no_such_container() {
+            return true;
+        }
+        let unreadable = error
+            .status()
+            .is_some_and(|status| status < 500 || status == 501);
+        if unreadable {
+            let container = &self.container;
+            tracing::warn!(container, %error, "the output of a task cannot be read");
+        }
+        unreadable
     }
 
     fn capture(&self) -> std::io::Result<LogCapture> {
@@ -161,16 +211,7 @@ impl Reader {
     async fn stream(&self, capture: &mut LogCapture, options: &LogOptions) -> End {
         let mut stream = match self.engine.logs(&self.container, options).await {
             Ok(stream) => stream,
-            Err(error) if error.is_no_such_container() => return End::Never,
-            // A driver whose log cannot be read.
-            Err(error)
-                if error
-                    .status()
-                    .is_some_and(|status| status < 500 || status == 501) =>
-            {
-                tracing::warn!(container = self.container, %error, "the output of a task cannot be read");
-                return End::Never;
-            }
+            Err(error) if self.is_never(&error) => return End::Never,
             Err(_) => return End::Broken,
         };
         if let Err(error) = capture.reopened() {

@@ -260,3 +260,23 @@ async fn a_hundred_tasks_at_once_each_end_once() {
     }
     assert_eq!(bed.engine.containers(), [""; 0]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn dx_08_output_is_read_when_an_engine_comes_back_after_the_last_status() {
+    use longshore_engine::LogSource;
+    let bed = Bed::new();
+    bed.engine.hang(Call::Logs, 1);
+    let script = Script {
+        output: vec![(LogSource::Stdout, "late\n".to_owned())],
+        ..Script::default()
+    };
+    let (task, container) = bed.running(script, "").await;
+    bed.engine.daemon_down();
+    bed.engine.exit(&container, 0);
+    assert_eq!(word(&ended(&task).await), "FAILED engine-gone");
+    tokio::time::sleep(100 * SECOND).await;
+    bed.engine.daemon_up(true);
+    finished(&task).await;
+    let out = std::fs::read_to_string(bed.sandbox().join("stdout")).unwrap();
+    assert_eq!(out, "late\n");
+}

@@ -295,3 +295,43 @@ async fn dx_08_output_is_not_doubled_by_a_restart_before_any_position_was_due() 
     assert_eq!(read("stdout"), "before\none\n");
     assert_eq!(read("stderr"), "two\n");
 }
+
+#[tokio::test(start_paused = true)]
+async fn dx_08_what_was_written_stays_when_the_engine_cannot_give_it_again() {
+    use longshore_engine::LogSource;
+    for deed in ["removed", "away", "back"] {
+        let bed = Bed::new();
+        let script = Script {
+            output: vec![(LogSource::Stdout, "one\n".to_owned())],
+            ..Script::default()
+        };
+        let (task, container) = bed.running(script, "").await;
+        tokio::time::sleep(SECOND).await;
+        drop(task);
+        let dead = bed.die();
+        if deed == "removed" {
+            dead.engine().remove(&container, FORCE).await.unwrap();
+        } else {
+            dead.engine().daemon_down();
+        }
+        let bed = dead.rise();
+        let task = bed.executor.recover().unwrap().tasks[0].clone();
+        match deed {
+            "removed" => {}
+            "away" => assert!(bed.engine.exit(&container, 1)),
+            _ => {
+                tokio::time::sleep(SECOND * 100).await;
+                bed.engine.daemon_up(true);
+                tokio::time::sleep(SECOND * 10).await;
+                task.kill(Kill::asked());
+            }
+        }
+        ended(&task).await;
+        if deed != "removed" {
+            bed.engine.daemon_up(true);
+        }
+        finished(&task).await;
+        let out = std::fs::read_to_string(bed.sandbox().join("stdout")).unwrap();
+        assert_eq!(out, "one\n", "{deed}");
+    }
+}
