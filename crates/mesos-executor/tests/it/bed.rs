@@ -199,5 +199,11 @@ impl Drop for Bed {
             });
         });
         let _panicked = cleaned.join();
+        // The linux launcher mounts the agent's work directory on itself.
+        let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+        let points = mounts.lines().filter_map(|line| line.split(' ').nth(4));
+        for point in points.filter(|point| Path::new(point).starts_with(self.dir.path())) {
+            let _busy = nix::mount::umount2(point, nix::mount::MntFlags::MNT_DETACH);
+        }
     }
 }
