@@ -89,6 +89,7 @@ pub(crate) const HOUSE: &[Member] = &[
     internal("image-containers", 5, 150),
     internal("mesos-executor", 5, 150),
     internal("nri-simulate", 5, 110),
+    internal("task-manager", 5, 125),
     internal("supervisor", 6, 156),
     internal("cli", 7, 205),
     internal("bench", OUTSIDE, 180),

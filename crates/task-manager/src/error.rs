@@ -1,0 +1,106 @@
+//! What can be wrong around tasks; what is wrong with one is its last status.
+
+use std::io;
+use std::path::PathBuf;
+
+use longshore_docker_executor::ExecutorError;
+use longshore_engine::EngineError;
+
+/// Why something is not done. Each text is a fragment.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TaskManagerError {
+    /// An id that can be none.
+    #[error("the task id {id:?} cannot be used: {problem}")]
+    Id {
+        /// The id, cut.
+        id: String,
+        /// What is wrong with it.
+        problem: &'static str,
+    },
+    /// A name that a container cannot have.
+    #[error("the container name {name:?} cannot be used: {problem}")]
+    ContainerName {
+        /// The name, cut.
+        name: String,
+        /// What is wrong with it.
+        problem: &'static str,
+    },
+    /// There is a task of that id.
+    #[error("task {id:?} is there already, {how}: {advice}")]
+    Taken {
+        /// The id.
+        id: String,
+        /// Whether it runs or has ended.
+        how: &'static str,
+        /// What to do.
+        advice: &'static str,
+    },
+    /// It is not launched; nothing of it exists.
+    #[error("{problem}")]
+    Refused {
+        /// Its id.
+        id: String,
+        /// The field and the value, or why it could not be put on record.
+        problem: String,
+    },
+    /// There are as many tasks as there may be.
+    #[error("{limit} tasks run already, and no more may")]
+    TooMany {
+        /// How many.
+        limit: usize,
+    },
+    /// There is no such task.
+    #[error("no task has the id {id:?}; `longshore task ls -a` lists them")]
+    Unknown {
+        /// The id.
+        id: String,
+    },
+    /// A task that has not ended is not removed.
+    #[error("task {id:?} has not ended: stop it first, or remove it by force")]
+    Running {
+        /// The id.
+        id: String,
+    },
+    /// A task that has ended gets no signal.
+    #[error("task {id:?} has ended already")]
+    Ended {
+        /// The id.
+        id: String,
+    },
+    /// It was killed, and has not ended in time.
+    #[error("task {id:?} was killed and has not ended within {}s; it is removed once it has, if you ask again", within.as_secs())]
+    StillRunning {
+        /// The id.
+        id: String,
+        /// How long was waited.
+        within: std::time::Duration,
+    },
+    /// No signal has that name.
+    #[error("{signal:?} is no signal: write it as SIGHUP, HUP or 1")]
+    Signal {
+        /// What was given.
+        signal: String,
+    },
+    /// A directory of ours cannot be made or used.
+    #[error("cannot use {}", path.display())]
+    Directory {
+        /// The path.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The executor cannot do it.
+    #[error(transparent)]
+    Executor(#[from] ExecutorError),
+    /// The engine does not do it.
+    #[error("the engine")]
+    Engine(#[from] EngineError),
+    /// The system gives no random bytes.
+    #[error("no random bytes: {0}")]
+    Random(String),
+    /// The tasks are just being left alone.
+    #[error("this supervisor is stopping; its tasks go on")]
+    Stopping,
+}

@@ -1,0 +1,6 @@
+//! The tasks of a root: on the fake engine, in virtual time.
+
+#![expect(clippy::unwrap_used, reason = "tests, helpers included")]
+
+mod bed;
+mod life;
