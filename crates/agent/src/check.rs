@@ -9,7 +9,7 @@ use longshore_mesos_api::v1::agent::{Call, call};
 use crate::containers::{Rights, plan_by_part};
 use crate::http::{Order, order};
 use crate::images::is_image;
-use crate::service::{LaunchError, LaunchRequest};
+use crate::service::{LaunchError, LaunchErrorKind, LaunchRequest};
 
 /// The part of a request that a refusal is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,6 +34,9 @@ pub enum Part {
 pub struct WouldRefuse {
     /// What it is about.
     pub part: Part,
+    /// It is not the request that is wrong but this machine that lacks something, such as a user: another day it
+    /// may be launched as it is.
+    pub lacking: bool,
     /// The text that LAUNCH_CONTAINER would be answered with.
     pub message: String,
 }
@@ -62,6 +65,7 @@ pub fn check_launch(
         Err(refusal) => {
             return Err(WouldRefuse {
                 part: Part::Other,
+                lacking: false,
                 message: refusal.text,
             });
         }
@@ -69,6 +73,7 @@ pub fn check_launch(
     if let Some(check) = images.filter(|_| is_image(request.container.as_ref())) {
         return check(&request).map_err(|error| WouldRefuse {
             part: Part::Container,
+            lacking: false,
             message: error.message,
         });
     }
@@ -77,6 +82,7 @@ pub fn check_launch(
         .map(drop)
         .map_err(|(part, error)| WouldRefuse {
             part,
+            lacking: error.kind == LaunchErrorKind::Internal,
             message: error.message,
         })
 }

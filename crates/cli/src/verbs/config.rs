@@ -123,10 +123,14 @@ impl Checked {
                     .as_ref()
                     .map_or_else(Vec::new, texts);
                 errors.extend(config.errors);
+                let of_the_machine = |warning: &String| config.lacking.contains(warning);
+                let mut warnings = config.warnings;
+                warnings.retain(|warning| !of_the_machine(warning));
+                errors.extend(config.lacking);
                 Self {
                     path: config.path.map(|path| path.display().to_string()),
                     plugins: config.plugins.len(),
-                    warnings: config.warnings,
+                    warnings,
                     errors,
                 }
             }

@@ -253,3 +253,38 @@ fn without_a_daemon_every_verb_that_needs_one_exits_4_with_a_hint() {
         );
     }
 }
+
+#[test]
+fn a_user_that_is_not_known_is_its_plugins_trouble_alone() {
+    use crate::support::{Daemon, eventually, hostpath};
+    let home = Home::new();
+    let config = hostpath(&home, "disks", "v1")
+        + "[plugins.lost]\ntype = \"t\"\n[[plugins.lost.containers]]\nservices = [\"node\"]\n\
+           command = [\"/bin/true\"]\nuser = \"nobody-knows-me\"\n";
+    let file = home.write("longshore.toml", &config);
+    let check = ["config", "check", "-c", file.to_str().unwrap()];
+    let named = |text: &str| {
+        text.contains("plugins.lost.containers[0].user") && text.contains("'nobody-knows-me'")
+    };
+    let checked = home.run(check).exits(78);
+    assert!(named(&checked.stderr), "{checked:#?}");
+    assert_eq!(checked.stderr.lines().count(), 1, "{checked:#?}");
+    let daemon = Daemon::start(home, &config);
+    daemon.endpoint("disks");
+    eventually("the other one fails and says why", || {
+        let plugin = daemon.plugin("lost");
+        let reason = plugin["reason"].as_str()?;
+        (plugin["state"] == "failing" && reason.contains("nobody-knows-me")).then_some(())
+    });
+    let status = daemon.run(["status"]).exits(3).stdout;
+    assert!(
+        status
+            .lines()
+            .any(|line| line.starts_with("warning: ") && named(line)),
+        "{status}"
+    );
+    let reloaded = daemon.run(["reload", "--json"]).exits(0).json();
+    assert_eq!(reloaded["complete"], true, "{reloaded}");
+    assert!(named(&reloaded["warnings"].to_string()), "{reloaded}");
+    daemon.endpoint("disks");
+}

@@ -60,6 +60,9 @@ pub struct Config {
     pub warnings: Vec<String>,
     /// Broken files of the plugin directory, each one line.
     pub errors: Vec<String>,
+    /// What this machine lacks for some plugin, such as a user, each one line. It is no error of the file: the
+    /// plugin fails until it is there, and no other does. Each is among the warnings.
+    pub lacking: Vec<String>,
     settings: Vec<Setting>,
     main: Arc<Main>,
 }
@@ -132,7 +135,11 @@ impl Config {
         let mut plugins = Vec::with_capacity(raw.plugins.len());
         for (name, table) in &raw.plugins {
             let key = plugin_key(name);
-            match plugin::from_table(name, table, &ground, origins.near(&key)) {
+            let line = |refusal: plugin::Refusal| {
+                let key = format!("{key}.{}", refusal.key);
+                origins.invalid(key, refusal.message).to_string()
+            };
+            match plugin::from_table(name, table, &ground, origins.near(&key), &line) {
                 Ok(plugin) => plugins.push(plugin),
                 Err(refusals) => {
                     for refusal in refusals {
@@ -170,11 +177,13 @@ impl Config {
             plugins: main.plugins.clone(),
             warnings: main.warnings.clone(),
             errors: Vec::new(),
+            lacking: Vec::new(),
             settings: Vec::new(),
             main: Arc::new(main),
         };
         config.settings = show::settings(&table, &origins.finder(), &config);
         config.read_plugin_dir(previous);
+        config.tell_what_is_lacking();
         Ok(config)
     }
 
@@ -186,7 +195,14 @@ impl Config {
         config.warnings.clone_from(&self.main.warnings);
         config.errors.clear();
         config.read_plugin_dir(Some(self));
+        config.tell_what_is_lacking();
         config
+    }
+
+    fn tell_what_is_lacking(&mut self) {
+        let plugins = self.plugins.iter();
+        self.lacking = plugins.flat_map(|it| it.lacking.clone()).collect();
+        self.warnings.extend(self.lacking.iter().cloned());
     }
 
     /// The runtime directory that a daemon with these sources uses, also while its file is not

@@ -28,6 +28,8 @@ pub struct PluginSpec {
     pub config: PluginConfig,
     /// Where it was declared.
     pub origin: Origin,
+    /// What this machine lacks for it at the moment, a line each: it fails alone until that is there.
+    pub(crate) lacking: Vec<String>,
 }
 
 /// A value that is not acceptable: its key below the plugin, and what is wrong.
@@ -59,12 +61,13 @@ impl Refusals {
     }
 }
 
-/// A `[plugins.NAME]` table.
+/// A `[plugins.NAME]` table; `line` says of a refusal where it is.
 pub(crate) fn from_table(
     name: &str,
     raw: &RawPlugin,
     ground: &Ground,
     origin: Origin,
+    line: &dyn Fn(Refusal) -> String,
 ) -> Result<PluginSpec, Vec<Refusal>> {
     let mut refusals = Refusals::default();
     if raw.type_.is_none() {
@@ -101,7 +104,7 @@ pub(crate) fn from_table(
         target_path_root: raw.target_path_root.clone(),
         target_path_exists: raw.target_path_exists,
     };
-    build(name, info, raw, ground, origin, refusals)
+    build(name, info, raw, ground, origin, line, refusals)
 }
 
 /// A file of the plugin directory.
@@ -110,10 +113,12 @@ pub(crate) fn from_info(
     info: mesos::CsiPluginInfo,
     ground: &Ground,
     origin: Origin,
+    line: &dyn Fn(Refusal) -> String,
 ) -> Result<PluginSpec, Vec<Refusal>> {
     let mut refusals = Refusals::default();
     ground.check_programs(&info, &mut refusals);
-    build(name, info, &RawPlugin::default(), ground, origin, refusals)
+    let own = RawPlugin::default();
+    build(name, info, &own, ground, origin, line, refusals)
 }
 
 fn build(
@@ -122,6 +127,7 @@ fn build(
     own: &RawPlugin,
     ground: &Ground,
     origin: Origin,
+    line: &dyn Fn(Refusal) -> String,
     mut refusals: Refusals,
 ) -> Result<PluginSpec, Vec<Refusal>> {
     // The operator's name obeys the rules of a plugin's name: it is typed and printed.
@@ -152,11 +158,16 @@ fn build(
         config.restart = policy;
     }
     // By what will be asked for, when nothing is wrong with how it is written.
+    let mut lacking = Refusals::default();
     if refusals.0.is_empty() {
-        ground.check_launches(&config, &mut refusals);
+        ground.check_launches(&config, &mut refusals, &mut lacking);
     }
     if refusals.0.is_empty() {
-        Ok(PluginSpec { config, origin })
+        Ok(PluginSpec {
+            config,
+            origin,
+            lacking: lacking.0.into_iter().map(line).collect(),
+        })
     } else {
         Err(refusals.0)
     }

@@ -132,7 +132,8 @@ fn file(
             message: refusal.message,
         }
     };
-    plugin::from_info(&stem, read.message, ground, origin)
+    let line = |refusal| invalid(refusal).to_string();
+    plugin::from_info(&stem, read.message, ground, origin, &line)
         .map_err(|refusals| refusals.into_iter().map(invalid).collect())
 }
 

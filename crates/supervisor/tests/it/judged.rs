@@ -94,6 +94,29 @@ fn what_the_embedded_agent_would_refuse_to_this_user_is_refused() {
 }
 
 #[test]
+fn a_user_that_this_machine_does_not_know_is_no_error_of_the_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = "[plugins.a]\ntype = \"t\"\n[[plugins.a.containers]]\nservices = [\"node\"]\n\
+                command = [\"/x\"]\nuser = \"no-such-user\"\n\
+                [plugins.b]\ntype = \"u\"\nendpoints = { node = \"/x\" }\n";
+    let file = file(dir.path(), text);
+    let config = Config::load(&sources(&file), None).unwrap();
+    assert_eq!(config.plugins.len(), 2);
+    let beginning = format!("{}:6: plugins.a.containers[0].user: ", file.display());
+    assert_eq!(config.lacking.len(), 1, "{:#?}", config.lacking);
+    assert!(
+        config.lacking[0].starts_with(&beginning) && config.lacking[0].contains("'no-such-user'"),
+        "{:#?}",
+        config.lacking
+    );
+    assert_eq!(config.warnings, config.lacking);
+    // Another kind of refusal is one all the same, beside it.
+    std::fs::write(&file, text.replace("\"/x\"]", "\"x\"]")).unwrap();
+    let found = errors(&sources(&file));
+    assert!(found.len() == 1 && found[0].contains(":5: "), "{found:#?}");
+}
+
+#[test]
 fn a_variable_that_no_setting_is_read_from_is_warned_about() {
     let dir = tempfile::tempdir().unwrap();
     let file = file(dir.path(), "");

@@ -58,8 +58,14 @@ impl Ground {
         }
     }
 
-    /// What the manager and the embedded agent would refuse, found by what one would ask of the other.
-    pub(super) fn check_launches(&self, config: &PluginConfig, refusals: &mut Refusals) {
+    /// What the manager and the embedded agent would refuse, found by what one would ask of the other; and,
+    /// apart, what only this machine lacks.
+    pub(super) fn check_launches(
+        &self,
+        config: &PluginConfig,
+        refusals: &mut Refusals,
+        lacking: &mut Refusals,
+    ) {
         let requests = match launch_requests(config, &self.state, &self.runtime) {
             Ok(requests) => requests,
             Err(ManagerError::Setting {
@@ -84,7 +90,12 @@ impl Ground {
                 Part::Volumes => ".volumes",
                 Part::Container | Part::Other => "",
             };
-            refusals.note(
+            let list = if refused.lacking {
+                &mut *lacking
+            } else {
+                &mut *refusals
+            };
+            list.note(
                 format!("containers[{index}]{key}"),
                 format!("the embedded agent refuses it: {refused}"),
             );
