@@ -5,18 +5,22 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
+mod named;
+
+use anyhow::Result;
 use hyper_util::rt::TokioIo;
 use longshore_control_api::MAX_MESSAGE;
 use longshore_control_api::v1::{control_client::ControlClient, nri_client::NriClient};
 use longshore_supervisor::{Config, Flags, Sources};
 use tokio::net::UnixStream;
-use tonic::transport::{Channel, Endpoint};
+use tokio::time::Instant;
+use tonic::transport::Endpoint;
 use tonic::{Code, Status};
 
+use self::named::{Broken, Named};
 use crate::fault::{Exit, Fault};
 
-pub(crate) type Control = ControlClient<Channel>;
+pub(crate) type Control = ControlClient<Named>;
 
 /// For connecting, and for an answer that comes from memory.
 const DEADLINE: Duration = Duration::from_secs(10);
@@ -25,6 +29,10 @@ const DEADLINE: Duration = Duration::from_secs(10);
 /// one that hangs is not waited for as long as a request may take.
 const PING: Duration = Duration::from_secs(5);
 const PONG: Duration = Duration::from_secs(10);
+
+/// The first and the longest pause between looks for a daemon that is not there yet.
+const FIRST_PAUSE: Duration = Duration::from_millis(10);
+const LONGEST_PAUSE: Duration = Duration::from_millis(200);
 
 /// Which daemon is meant.
 #[derive(Debug, Clone, clap::Args)]
@@ -52,6 +60,24 @@ impl DaemonArgs {
     pub(crate) async fn connect(&self) -> Result<Control> {
         connect(&self.runtime()?.control_socket()).await
     }
+
+    /// A connection to the daemon, which may take until `deadline` to be there.
+    pub(crate) async fn connect_until(&self, deadline: Instant) -> Result<Control> {
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let connected = self.connect().await;
+            let absent = |error: &anyhow::Error| {
+                let fault = error.downcast_ref::<Fault>();
+                fault.is_some_and(|fault| fault.exit() == Exit::NoDaemon)
+            };
+            let now = Instant::now();
+            if !connected.as_ref().is_err_and(absent) || now >= deadline {
+                return connected;
+            }
+            tokio::time::sleep_until(deadline.min(now + pause)).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
 }
 
 async fn connect(socket: &Path) -> Result<Control> {
@@ -71,7 +97,7 @@ pub(crate) struct NriArgs {
 
 impl NriArgs {
     /// A connection to whoever has the plugins.
-    pub(crate) async fn connect(&self) -> Result<NriClient<Channel>> {
+    pub(crate) async fn connect(&self) -> Result<NriClient<Named>> {
         let channel = match &self.control {
             Some(socket) => channel(socket, no_runtime).await?,
             None => channel(&self.daemon.runtime()?.control_socket(), no_daemon).await?,
@@ -83,7 +109,7 @@ impl NriArgs {
 async fn channel(
     socket: &Path,
     failed: fn(&Path, &std::io::Error) -> anyhow::Error,
-) -> Result<Channel> {
+) -> Result<Named> {
     // The first connection is made here: its error says more than a transport's.
     let stream = UnixStream::connect(socket)
         .await
@@ -101,13 +127,27 @@ async fn channel(
             Ok::<_, std::io::Error>(TokioIo::new(stream))
         }
     });
-    Endpoint::from_static("http://localhost")
+    let connected = Endpoint::from_static("http://localhost")
         .connect_timeout(DEADLINE)
         .http2_keep_alive_interval(PING)
         .keep_alive_timeout(PONG)
         .connect_with_connector(connector)
-        .await
-        .with_context(|| format!("cannot speak with the daemon at {}", socket.display()))
+        .await;
+    match connected {
+        Ok(channel) => Ok(Named::new(channel, socket)),
+        Err(error) => Err(not_a_daemon(socket, &causes(&error))),
+    }
+}
+
+/// Somebody listens, and what they say is not what a daemon says, or they have ended meanwhile.
+fn not_a_daemon(socket: &Path, text: &str) -> anyhow::Error {
+    let at = socket.display();
+    Fault::new(
+        Exit::Failure,
+        format!("what listens at {at} does not answer as a daemon does: {text}"),
+    )
+    .hint("a daemon serves root and its own user only; is it one that listens there, and has it not just ended?")
+    .into()
 }
 
 fn no_daemon(socket: &Path, error: &std::io::Error) -> anyhow::Error {
@@ -203,12 +243,14 @@ pub(crate) fn refused(status: &Status) -> anyhow::Error {
             .hint("it is stopped or cannot go on; what was asked of it may still be done when it does")
             .into();
     }
-    Fault::new(
-        Exit::Failure,
-        format!("the connection to the daemon broke: {text}"),
-    )
-    .hint("a daemon serves root and its own user only; is it one that listens there?")
-    .into()
+    match Broken::in_chain(cause) {
+        Some(broken) => not_a_daemon(broken.socket(), &text),
+        // In the middle of a stream: it has been one that answers.
+        None => {
+            let text = format!("the connection to the daemon broke: {text}");
+            Fault::new(Exit::Failure, text).into()
+        }
+    }
 }
 
 /// The error and what is behind it.

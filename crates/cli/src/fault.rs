@@ -57,6 +57,11 @@ impl Fault {
         }
     }
 
+    /// How the command ends by it.
+    pub(crate) fn exit(&self) -> Exit {
+        self.exit
+    }
+
     /// What to do, printed behind the message.
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());

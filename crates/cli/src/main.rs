@@ -3,6 +3,7 @@
 mod agent;
 mod control;
 mod fault;
+mod lines;
 mod local;
 mod logging;
 mod output;

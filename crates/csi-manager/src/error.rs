@@ -48,6 +48,20 @@ pub enum ManagerError {
         /// The id.
         id: String,
     },
+    /// A plugin has another name and the containers of one that is still there.
+    #[error(
+        "plugin {new:?} has the container id {id:?} of plugin {old:?}, which {}", old_stays(old, *leaving)
+    )]
+    Renamed {
+        /// The one that is there.
+        old: String,
+        /// Its new name.
+        new: String,
+        /// The id of a container of both.
+        id: String,
+        /// The old one has left the configuration before, and has not ended yet.
+        leaving: bool,
+    },
     /// A wanted service that no container and no endpoint offers.
     #[error(
         "plugin {plugin:?}: no container or endpoint offers {}: add it, or do not ask for it",
@@ -142,4 +156,19 @@ pub enum ManagerError {
     /// The manager has been shut down.
     #[error("the CSI manager has been shut down")]
     Closed,
+}
+
+/// Why the name cannot be changed now, and what to do.
+fn old_stays(old: &str, leaving: bool) -> String {
+    if leaving {
+        format!(
+            "has left the configuration and has not ended yet (`status {old}` says why): reload once it is gone, \
+             or end it with `csi stop {old} --force`"
+        )
+    } else {
+        format!(
+            "is running: a plugin is not renamed while it runs; take {old:?} out, reload, and add it under its \
+             new name once `status` does not show it any more"
+        )
+    }
 }

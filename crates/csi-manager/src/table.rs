@@ -62,21 +62,23 @@ impl Table {
         if self.closed {
             return Err(ManagerError::Closed);
         }
-        let mut taken: BTreeMap<ContainerId, &str> = BTreeMap::new();
+        let mut taken: BTreeMap<ContainerId, (&str, &Handle)> = BTreeMap::new();
         for (name, handle) in self
             .by_name
             .iter()
             .filter(|(name, _)| !plans.contains_key(*name))
         {
-            taken.extend(ids(&handle.plan).into_iter().map(|id| (id, name.as_str())));
+            let ids = ids(&handle.plan).into_iter();
+            taken.extend(ids.map(|id| (id, (name.as_str(), handle))));
         }
         for plan in plans.values() {
             for id in ids(plan) {
-                if let Some(first) = taken.get(&id) {
-                    return Err(ManagerError::DuplicateContainer {
-                        first: (*first).to_owned(),
-                        second: plan.name().to_owned(),
+                if let Some((old, handle)) = taken.get(&id) {
+                    return Err(ManagerError::Renamed {
+                        old: (*old).to_owned(),
+                        new: plan.name().to_owned(),
                         id: id.to_string(),
+                        leaving: handle.leaving,
                     });
                 }
             }

@@ -119,7 +119,7 @@ pub enum ProbeError {
         problem: &'static str,
     },
     /// The deadline passed; `waiting` says for what.
-    #[error("{endpoint}: gave up after {after:.1?}: {waiting}")]
+    #[error("{endpoint}: gave up after {}: {waiting}", span(*after))]
     TimedOut {
         /// The endpoint.
         endpoint: Endpoint,
@@ -175,6 +175,15 @@ impl fmt::Display for Waiting {
 
 fn hint(did_you_mean: Option<&str>) -> String {
     did_you_mean.map_or_else(String::new, |form| format!("; did you mean {form}?"))
+}
+
+/// A length of time for people: nobody waits for nanoseconds.
+fn span(time: Duration) -> String {
+    if time < Duration::from_secs(1) {
+        format!("{}ms", time.as_millis())
+    } else {
+        format!("{:.1}s", time.as_secs_f64())
+    }
 }
 
 /// A plugin's text for a log line: one line, at most 256 characters.

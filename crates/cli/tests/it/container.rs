@@ -109,3 +109,54 @@ fn the_output_of_a_nested_container_is_followed_to_its_end_through_an_agents_url
     assert_eq!(follow.wait().unwrap().code(), Some(0));
     daemon.run(["container", "kill", "p"]).exits(0);
 }
+
+#[test]
+fn each_verb_has_a_document_for_programs() {
+    let daemon = Daemon::start(Home::new(), "");
+    let script = "printf 'one\\ntw\\377o\\nthree'";
+    let launch = [
+        "container",
+        "launch",
+        "c",
+        "--json",
+        "--",
+        "/bin/sh",
+        "-c",
+        script,
+    ];
+    let launched = daemon.run(launch).exits(0).json();
+    assert_eq!(
+        (&launched["action"], &launched["id"]),
+        (&"launch".into(), &"c".into())
+    );
+    daemon.run(["container", "wait", "c"]).exits(0);
+    let logs = daemon.run(["container", "logs", "c", "--json"]).exits(0);
+    let lines: Vec<serde_json::Value> = logs
+        .stdout
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let line = |text: &str| serde_json::json!({"version": 1, "container": "c", "stream": "stdout", "line": text});
+    assert_eq!(lines, [line("one"), line("tw\u{fffd}o"), line("three")]);
+    let removed = daemon
+        .run(["container", "rm", "c", "--json"])
+        .exits(0)
+        .json();
+    assert_eq!(
+        (&removed["action"], &removed["id"]),
+        (&"rm".into(), &"c".into())
+    );
+    let launch = ["container", "launch", "d", "--", "/bin/sleep", "1000"];
+    daemon.run(launch).exits(0);
+    let killed = daemon.run(["container", "kill", "d", "-s", "TERM", "--json"]);
+    let killed = killed.exits(0).json();
+    assert_eq!(
+        (&killed["action"], &killed["id"], &killed["signal"]),
+        (&"kill".into(), &"d".into(), &15.into())
+    );
+    // What was not done has no document.
+    let none = daemon
+        .run(["container", "kill", "nothing", "--json"])
+        .exits(1);
+    assert_eq!(none.stdout, "");
+}

@@ -152,6 +152,8 @@ fn the_deadline_holds_for_finding_the_version_too() {
     let endpoint = format!("unix://{}", socket.display());
     let line = ["csi", "volume", "list", &endpoint, "--deadline", "200ms"];
     let done = home.run(line).exits(3);
+    let none = home.run(["csi", "volume", "list", &endpoint, "--deadline", "0s"]);
+    assert!(none.exits(2).stderr.contains("longer than 0s"));
     assert!(!done.stderr.contains("--wait"), "{}", done.stderr);
     // Without the deadline finding the version alone is given up after five seconds.
     let gave_up = done.stderr.contains("gave up after ") && !done.stderr.contains("after 5");

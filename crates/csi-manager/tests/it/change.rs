@@ -109,16 +109,41 @@ async fn a_plugin_on_its_way_out_still_has_its_ids() {
     rig.mount(Some(&rig.mount_root("t.a.b").join("v/target")));
     manager.apply(Vec::new()).await.unwrap();
     plugin_is(&manager, "a.b", "kept", |plugin| plugin.kept.is_some()).await;
-    let error = manager
-        .apply(vec![plugin("a-b", &[&[1]])])
-        .await
-        .unwrap_err();
+    let error = manager.apply(vec![plugin("a-b", &[&[1]])]).await;
+    let error = error.unwrap_err();
+    let ManagerError::Renamed {
+        old, new, leaving, ..
+    } = &error
+    else {
+        panic!("{error}")
+    };
+    assert_eq!((old.as_str(), new.as_str(), *leaving), ("a.b", "a-b", true));
     assert!(
-        matches!(error, ManagerError::DuplicateContainer { .. }),
+        error.to_string().contains("`csi stop a.b --force`"),
         "{error}"
     );
     // Back in the configuration, it is as if it had never left.
     manager.apply(vec![plugin("a.b", &[&[1]])]).await.unwrap();
     plugin_is(&manager, "a.b", "back", |plugin| plugin.kept.is_none()).await;
     assert_eq!(rig.agent.launches(&id("a-b", "CONTROLLER_SERVICE")), 1);
+}
+
+#[tokio::test]
+async fn a_plugin_is_not_renamed_while_it_runs() {
+    let rig = Rig::new();
+    let manager = rig.manager(vec![plugin("a.b", &[&[1]])]);
+    ready(&manager, "a.b", Service::Controller).await;
+    let error = manager.apply(vec![plugin("a-b", &[&[1]])]).await;
+    let error = error.unwrap_err();
+    assert!(
+        matches!(&error, ManagerError::Renamed { leaving: false, .. }),
+        "{error}"
+    );
+    // The old one has not been touched, and step by step it can be done.
+    ready(&manager, "a.b", Service::Controller).await;
+    assert_eq!(rig.agent.launches(&id("a-b", "CONTROLLER_SERVICE")), 1);
+    manager.apply(Vec::new()).await.unwrap();
+    reach(&manager, "gone", |status| status.plugins.is_empty()).await;
+    manager.apply(vec![plugin("a-b", &[&[1]])]).await.unwrap();
+    ready(&manager, "a-b", Service::Controller).await;
 }

@@ -5,8 +5,9 @@ use std::ffi::OsString;
 use anyhow::{Result, anyhow};
 use longshore_agent_client::Launched;
 use longshore_mesos_api::v1::{self as mesos, agent::call::LaunchContainer};
+use serde_json::json;
 
-use super::parse;
+use super::{done, parse};
 use crate::agent::AgentArgs;
 use crate::fault::{Exit, Fault};
 use crate::output::Out;
@@ -27,6 +28,9 @@ pub(crate) struct Args {
     /// How much memory it may use, in MiB.
     #[arg(long, value_name = "MIB")]
     mem: Option<f64>,
+    /// For programs.
+    #[arg(long)]
+    json: bool,
     /// The program and its arguments.
     #[arg(last = true, required = true)]
     command: Vec<OsString>,
@@ -82,6 +86,7 @@ pub(crate) async fn run(args: Args, out: &mut Out) -> Result<Exit> {
         .await
         .map_err(|e| args.agent.failed(e))?
     {
+        Launched::New if args.json => done(&args.id, &json!({"action": "launch"}), out),
         Launched::New => {
             out.line(&args.id)?;
             Ok(Exit::Success)

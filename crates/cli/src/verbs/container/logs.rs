@@ -9,6 +9,7 @@ use longshore_mesos_api::v1::ContainerId;
 use super::parse;
 use crate::agent::AgentArgs;
 use crate::fault::{Exit, Fault};
+use crate::lines::Lines;
 use crate::output::Out;
 use crate::signals::Interrupts;
 
@@ -25,6 +26,9 @@ pub(crate) struct Args {
     /// Only the last so many bytes.
     #[arg(long, default_value_t = 1 << 20)]
     tail: u64,
+    /// For programs: a document a line of output.
+    #[arg(long)]
+    json: bool,
     #[command(flatten)]
     agent: AgentArgs,
 }
@@ -45,10 +49,15 @@ pub(crate) async fn run(args: Args, out: &mut Out) -> Result<Exit> {
         client: &client,
         args: &args,
     };
-    tokio::select! {
-        _ = interrupts.next() => Ok(Exit::Success),
-        done = log.print(out) => done.map(|()| Exit::Success),
+    let mut lines = Lines::default();
+    let printed = tokio::select! {
+        _ = interrupts.next() => Ok(()),
+        done = log.print(&mut lines, out) => done,
+    };
+    for line in lines.rest() {
+        out.json(&line)?;
     }
+    printed.map(|()| Exit::Success)
 }
 
 struct Log<'a> {
@@ -59,14 +68,14 @@ struct Log<'a> {
 }
 
 impl Log<'_> {
-    async fn print(&self, out: &mut Out) -> Result<()> {
+    async fn print(&self, lines: &mut Lines, out: &mut Out) -> Result<()> {
         let Some((size, _)) = self.read(0, 0).await? else {
             return Err(self.unknown().await?);
         };
         let offset = size.saturating_sub(self.args.tail);
         // Without -f what is there now and no more, however fast it grows.
         let limit = if self.args.follow { u64::MAX } else { size };
-        let mut offset = self.catch_up(offset, limit, out).await?;
+        let mut offset = self.catch_up(offset, limit, lines, out).await?;
         if !self.args.follow {
             return Ok(());
         }
@@ -78,13 +87,13 @@ impl Log<'_> {
                 ended = &mut ended => {
                     let (Waited::Exited(_) | Waited::Unknown) =
                         ended.map_err(|e| self.args.agent.failed(e))?;
-                    self.catch_up(offset, u64::MAX, out).await?;
+                    self.catch_up(offset, u64::MAX, lines, out).await?;
                     return Ok(());
                 }
                 () = tokio::time::sleep(pause) => {}
             }
             let before = offset;
-            offset = self.catch_up(offset, u64::MAX, out).await?;
+            offset = self.catch_up(offset, u64::MAX, lines, out).await?;
             pause = if offset == before {
                 (pause * 2).min(LATEST)
             } else {
@@ -94,7 +103,13 @@ impl Log<'_> {
     }
 
     /// Prints what there is from `offset` on, up to `limit`, and says where it has stopped.
-    async fn catch_up(&self, mut offset: u64, limit: u64, out: &mut Out) -> Result<u64> {
+    async fn catch_up(
+        &self,
+        mut offset: u64,
+        limit: u64,
+        lines: &mut Lines,
+        out: &mut Out,
+    ) -> Result<u64> {
         while offset < limit {
             let wanted = PIECE.min(limit - offset);
             let Some((size, data)) = self.read(offset, wanted).await? else {
@@ -109,7 +124,13 @@ impl Log<'_> {
                 }
                 break;
             }
-            out.bytes(&data)?;
+            if self.args.json {
+                for line in lines.take(&self.args.id, self.stream, &data) {
+                    out.json(&line)?;
+                }
+            } else {
+                out.bytes(&data)?;
+            }
             offset += u64::try_from(data.len())?;
         }
         out.flush()?;

@@ -46,6 +46,9 @@ enum Verb {
         /// The signal, by name or number.
         #[arg(short, long, default_value = "SIGKILL", value_parser = signal)]
         signal: i32,
+        /// For programs.
+        #[arg(long)]
+        json: bool,
         #[command(flatten)]
         agent: AgentArgs,
     },
@@ -53,6 +56,9 @@ enum Verb {
     Rm {
         /// The container; a nested one as PARENT.CHILD.
         id: String,
+        /// For programs.
+        #[arg(long)]
+        json: bool,
         #[command(flatten)]
         agent: AgentArgs,
     },
@@ -67,13 +73,28 @@ pub(crate) fn run(args: Args, out: &mut Out) -> Result<Exit> {
             Verb::Ls(args) => ls::run(args, out).await,
             Verb::Launch(args) => launch::run(args, out).await,
             Verb::Wait { id, json, agent } => wait(&id, json, &agent, out).await,
-            Verb::Kill { id, signal, agent } => kill(&id, signal, &agent).await,
-            Verb::Rm { id, agent } => {
+            Verb::Kill {
+                id,
+                signal,
+                json,
+                agent,
+            } => {
+                kill(&id, signal, &agent).await?;
+                let told = json!({"action": "kill", "signal": signal});
+                if json {
+                    return done(&id, &told, out);
+                }
+                Ok(Exit::Success)
+            }
+            Verb::Rm { id, json, agent } => {
                 let client = agent.client()?;
                 client
                     .remove_container(&parse(&id)?)
                     .await
                     .map_err(|e| agent.failed(e))?;
+                if json {
+                    return done(&id, &json!({"action": "rm"}), out);
+                }
                 Ok(Exit::Success)
             }
             Verb::Logs(args) => logs::run(args, out).await,
@@ -167,14 +188,23 @@ fn exit_text(status: i32) -> String {
     }
 }
 
-async fn kill(id: &str, signal: i32, agent: &AgentArgs) -> Result<Exit> {
+/// What was done, as a document; without `--json` it is done without a word.
+fn done(id: &str, told: &serde_json::Value, out: &mut Out) -> Result<Exit> {
+    let mut document = told.clone();
+    document["version"] = json!(JSON_VERSION);
+    document["id"] = json!(id);
+    out.json(&document)?;
+    Ok(Exit::Success)
+}
+
+async fn kill(id: &str, signal: i32, agent: &AgentArgs) -> Result<()> {
     let client = agent.client()?;
     match client
         .kill_container(&parse(id)?, Some(signal))
         .await
         .map_err(|e| agent.failed(e))?
     {
-        Killed::Signalled => Ok(Exit::Success),
+        Killed::Signalled => Ok(()),
         Killed::Unknown => {
             Err(Fault::new(Exit::Failure, format!("no container {id} is running")).into())
         }

@@ -87,8 +87,7 @@ pub(super) async fn resolve(
     let uri = if target.contains(['/', ':']) {
         target.to_owned()
     } else {
-        let mut control = daemon.connect().await?;
-        super::endpoint::ask(&mut control, target, service, wait)
+        super::endpoint::ask(daemon, target, service, wait)
             .await?
             .uri
     };

@@ -117,7 +117,7 @@ struct TargetArgs {
     /// A plugin of the daemon, or an endpoint: unix:///PATH, a path with a slash, tcp://HOST:PORT.
     target: String,
     /// How long all of it may take: finding the driver's version, and the call.
-    #[arg(long, value_name = "TIME", value_parser = duration, default_value = "60s")]
+    #[arg(long, value_name = "TIME", value_parser = deadline, default_value = "60s")]
     deadline: Duration,
     /// For programs.
     #[arg(long)]
@@ -420,6 +420,14 @@ fn pair(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
         _ => Err("not KEY=VALUE".to_owned()),
+    }
+}
+
+/// In no time at all nothing can be asked.
+fn deadline(text: &str) -> Result<Duration, String> {
+    match duration(text)? {
+        Duration::ZERO => Err("must be longer than 0s".to_owned()),
+        span => Ok(span),
     }
 }
 
