@@ -4,10 +4,12 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use longshore_checkpoint::{CheckpointError, Durability, Recovered, Writer};
+use longshore_paths::ContainerId;
 
-use crate::containers::Containers;
+use crate::containers::{Containers, take_lock};
 use crate::error::AgentError;
 use crate::http::{HttpServer, Listeners};
 use crate::options::AgentOptions;
@@ -29,9 +31,11 @@ impl Agent {
     /// When a listener would be unsafe or cannot be bound, a directory cannot be made, or another
     /// agent uses the run directory.
     pub async fn start(options: AgentOptions) -> Result<Self, AgentError> {
+        let lock = take_lock(&options.run_dir).await?;
         // Bound first: clients wait in the queue for the recovery instead of being refused.
-        let listeners = Listeners::bind(&options.socket, options.tcp.as_ref()).await?;
-        let containers = Containers::start(&options).await?;
+        let (socket, tcp) = (&options.socket, options.tcp.as_ref());
+        let listeners = Listeners::bind_under(socket, tcp, Some(Arc::clone(&lock))).await?;
+        let containers = Containers::start_under(&options, lock).await?;
         let agent_id = match options.agent_id {
             Some(id) => id,
             None => kept_id(options.state_dir).await?,
@@ -51,6 +55,25 @@ impl Agent {
     #[must_use]
     pub fn tcp_address(&self) -> Option<SocketAddr> {
         self.server.tcp_address()
+    }
+
+    /// Looks whether the run directory and the socket are where they were, and makes again what is gone. For a
+    /// program that looks now and then: somebody may remove what should have been left alone.
+    ///
+    /// # Errors
+    /// What is gone cannot be made again safely: it is not ours, or another agent has it. Another look may do.
+    pub async fn look(&self) -> Result<(), AgentError> {
+        let lock = self.containers.look().await?;
+        Ok(self.server.look(lock).await?)
+    }
+
+    /// Stops serving, and kills what runs. Waits at most `patience` for its end, and gives the ids of the
+    /// containers that live then.
+    pub async fn end_all(self, patience: Duration) -> Vec<ContainerId> {
+        self.server.shutdown().await;
+        let left = self.containers.end_all(patience).await;
+        self.containers.shutdown().await;
+        left
     }
 
     /// Stops serving and watching; leaves the containers running.

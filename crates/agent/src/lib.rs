@@ -25,6 +25,7 @@ mod agent;
 mod cgroup;
 mod check;
 mod containers;
+mod dir_lock;
 mod error;
 pub mod http;
 pub mod images;

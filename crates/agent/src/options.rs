@@ -50,6 +50,9 @@ pub struct AgentOptions {
     pub open_files: Option<(u64, u64)>,
     /// What runs containers of images; without it they are refused.
     pub images: Option<Arc<dyn ImageRuntime>>,
+    /// Whether the containers end with the agent, however it ends: for a program that leaves nothing behind. They
+    /// are killed then.
+    pub leash: bool,
 }
 
 impl AgentOptions {
@@ -79,6 +82,7 @@ impl AgentOptions {
             cgroups: true,
             open_files: None,
             images: None,
+            leash: false,
         }
     }
 }

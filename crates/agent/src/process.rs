@@ -44,18 +44,26 @@ impl ProcessId {
 
     /// Sends SIGCONT to its parent, if that is a shim. One that is not stopped takes no notice.
     pub(crate) fn continue_shim(self) {
-        let Ok(Stat { parent, start, .. }) = stat(self.pid) else {
-            return;
-        };
-        let Ok(handle) = sys::pidfd_open(parent) else {
-            return;
-        };
-        // Looked at after it is held, so that it is not another process by now.
-        let name = fs::read(format!("/proc/{parent}/comm"));
-        let is_shim = name.is_ok_and(|name| name.trim_ascii_end() == SHIM_NAME.to_bytes());
-        if start == self.start && is_shim {
-            let _gone = sys::pidfd_send_signal(handle.as_fd(), libc::SIGCONT);
+        if let Some(shim) = self.shim().and_then(Self::open) {
+            let _gone = sys::pidfd_send_signal(shim.as_fd(), libc::SIGCONT);
         }
+    }
+
+    /// Whether its parent is a shim that somebody has stopped. It need not be waited for yet.
+    pub(crate) fn shim_is_stopped(self) -> bool {
+        self.shim()
+            .is_some_and(|shim| stat(shim.pid).is_ok_and(|stat| stat.stopped))
+    }
+
+    /// Its parent, if that is a shim.
+    pub(crate) fn shim(self) -> Option<Self> {
+        let before = stat(self.pid).ok().filter(|it| it.start == self.start)?;
+        let shim = Self::of(before.parent).ok()?;
+        let name = fs::read(format!("/proc/{}/comm", shim.pid)).ok()?;
+        let is_shim = name.trim_ascii_end() == SHIM_NAME.to_bytes();
+        // Looked at again, so that the parent is not another process by now.
+        let after = stat(self.pid).ok()?;
+        (is_shim && after == before).then_some(shim)
     }
 
     /// Sends SIGKILL to it, if it is still that process.
@@ -77,6 +85,8 @@ pub(crate) struct Stat {
     pub start: u64,
     /// Ended, but not waited for.
     pub zombie: bool,
+    /// Stopped by a signal or a debugger.
+    pub stopped: bool,
 }
 
 /// Reads `/proc/<pid>/stat`.
@@ -100,6 +110,7 @@ fn parse_stat(text: &str) -> Option<Stat> {
         session,
         start,
         zombie: matches!(state, "Z" | "X"),
+        stopped: matches!(state, "T" | "t"),
     })
 }
 
@@ -138,7 +149,8 @@ mod tests {
                 parent: 7,
                 session: 41,
                 start: 987,
-                zombie: false
+                zombie: false,
+                stopped: false,
             }
         );
         assert!(
@@ -146,6 +158,8 @@ mod tests {
                 .unwrap()
                 .zombie
         );
+        let stopped = parse_stat("42 (x) T 1 2 3 0 -1 4 1 2 3 4 5 6 7 8 20 0 1 0 9").unwrap();
+        assert!(stopped.stopped && !stopped.zombie);
         assert_eq!(parse_stat("42 (x"), None);
         assert_eq!(parse_stat(""), None);
     }

@@ -13,7 +13,7 @@
 //! - Names that somebody planted are never followed: temporaries are created exclusively in a directory
 //!   handle, and a rename replaces a planted link instead of following it.
 //! - One writer a root: whoever writes holds its [`RootLock`].
-//! - Every effect on the file system goes through [`FileSystem`], so that tests can crash at each one.
+//! - Every effect of a [`Writer`] on the file system goes through [`FileSystem`], so that tests can crash at each one.
 //!
 //! The bytes on disk are described in [`envelope`]; they do not change without a new format version.
 
@@ -25,6 +25,7 @@ mod fs;
 mod lock;
 pub mod mesos;
 mod record;
+mod reserved;
 mod temp;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
@@ -36,6 +37,7 @@ pub use error::{CheckpointError, CodecError};
 pub use fs::{Contents, FileSystem, OsFileSystem};
 pub use lock::RootLock;
 pub use record::{AnyRecord, Corruption, Damage, Loaded, Record, Recovered};
+pub use reserved::Reserved;
 pub use writer::{
     Durability, Judgement, Writer, create_dir_all, judge, quarantine, read, recover, remove,
     set_aside_in, sweep_temps,

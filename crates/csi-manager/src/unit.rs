@@ -196,12 +196,10 @@ impl UnitCore {
         self.shared.places.runtime.csi_socket(&self.planned.short)
     }
 
-    /// Whether the directory is (still) what it must be; blocks.
-    fn check_socket_dir(&self) -> Result<(), Failure> {
+    /// Whether the directory is there, and is (still) what it must be; blocks.
+    fn check_socket_dir(&self) -> Result<bool, Failure> {
         let checked = self.socket_dir()?.check();
-        checked
-            .map(|_| ())
-            .map_err(|error| Failure::new(line(&error)))
+        checked.map_err(|error| Failure::new(line(&error)))
     }
 
     fn record_path(&self) -> PathBuf {
@@ -396,7 +394,15 @@ impl Hooks for UnitCore {
 
     async fn post_start(&self) -> Result<(), Failure> {
         if let Some(this) = self.me() {
-            blocking(move || this.check_socket_dir()).await??;
+            let there = blocking(move || this.check_socket_dir()).await??;
+            if !there {
+                // What it listens on is nowhere, and what it makes now is nowhere, too.
+                let gone = format!(
+                    "the directory of its socket {} is gone",
+                    self.socket().display()
+                );
+                return Err(Box::pin(self.diagnose(Failure::new(gone), false)).await);
+            }
         }
         let turn = self.shared.turn(&self.socket()).await;
         let mut finding = Box::pin(self.find());

@@ -1,7 +1,7 @@
 //! The directories a daemon owns: made, checked, locked, and the state directory's own id.
 
 use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -12,6 +12,7 @@ use longshore_checkpoint::{
 use longshore_paths::{InstanceId, RuntimeDir, StateRoot};
 
 use crate::SupervisorError;
+use crate::guard::RuntimeGuard;
 
 /// Everything a daemon holds for itself alone while it runs.
 #[derive(Debug)]
@@ -22,7 +23,9 @@ pub struct Root {
     pub runtime: RuntimeDir,
     /// The state directory's own id.
     pub instance: InstanceId,
-    _locks: [RootLock; 2],
+    /// Holds the runtime directory.
+    pub(crate) guard: RuntimeGuard,
+    _lock: RootLock,
 }
 
 impl Root {
@@ -33,23 +36,21 @@ impl Root {
     /// # Errors
     /// A directory that cannot be made or is not ours, another supervisor on either, a damaged id.
     pub fn open(state_dir: &Path, runtime_dir: &Path) -> Result<Self, SupervisorError> {
-        let root = nix::unistd::geteuid().is_root();
         prepare("state_dir", state_dir, 0o700)?;
-        prepare("runtime_dir", runtime_dir, if root { 0o711 } else { 0o700 })?;
+        prepare("runtime_dir", runtime_dir, runtime_mode())?;
         let state = StateRoot::new(state_dir);
         let runtime = RuntimeDir::new(runtime_dir);
         let lock =
             |key, path| acquire(path).map_err(|source| SupervisorError::Lock { key, source });
-        let locks = [
-            lock("state_dir", state.lock_file())?,
-            lock("runtime_dir", runtime_dir.join("lock"))?,
-        ];
+        let state_lock = lock("state_dir", state.lock_file())?;
+        let runtime_lock = lock("runtime_dir", runtime_dir.join("lock"))?;
         let instance = instance(&state)?;
         Ok(Self {
             state,
             runtime,
             instance,
-            _locks: locks,
+            guard: RuntimeGuard::new(runtime_dir, runtime_lock),
+            _lock: state_lock,
         })
     }
 }
@@ -60,7 +61,7 @@ const LOCK_PAUSE_MS: u16 = 10;
 
 /// Takes a lock. A daemon that was killed has its locks until it is gone, and as long as the shim that it was
 /// just spawning has not executed its program.
-fn acquire(path: PathBuf) -> Result<RootLock, CheckpointError> {
+pub(crate) fn acquire(path: PathBuf) -> Result<RootLock, CheckpointError> {
     let deadline = Instant::now() + LOCK_PATIENCE;
     loop {
         match RootLock::acquire(&path) {
@@ -71,6 +72,27 @@ fn acquire(path: PathBuf) -> Result<RootLock, CheckpointError> {
             taken => return taken,
         }
     }
+}
+
+/// Plugins of other users must get through it to their sockets.
+fn runtime_mode() -> u32 {
+    if nix::unistd::geteuid().is_root() {
+        0o711
+    } else {
+        0o700
+    }
+}
+
+/// Makes the runtime directory of a daemon that runs again, or takes the one that one of its shims has made to write
+/// a record.
+pub(crate) fn make_runtime_dir(path: &Path) -> Result<(), SupervisorError> {
+    prepare("runtime_dir", path, runtime_mode())?;
+    let mode = std::fs::Permissions::from_mode(runtime_mode());
+    std::fs::set_permissions(path, mode).map_err(|source| SupervisorError::Directory {
+        key: "runtime_dir",
+        path: path.to_owned(),
+        source,
+    })
 }
 
 /// Makes a directory with `mode`, or checks the one that is there.
@@ -184,8 +206,6 @@ fn instance(state: &StateRoot) -> Result<InstanceId, SupervisorError> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt as _;
-
     use super::*;
 
     #[test]

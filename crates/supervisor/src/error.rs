@@ -7,7 +7,8 @@ use longshore_checkpoint::CheckpointError;
 
 use crate::ConfigErrors;
 
-/// Why a daemon cannot start. Once it runs, nothing of this kind ends it.
+/// Why a daemon cannot start, or cannot be reached any more. Once it runs, only the loss of its runtime directory
+/// ends it.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SupervisorError {

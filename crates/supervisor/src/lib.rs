@@ -15,6 +15,7 @@ mod config;
 mod control;
 mod dirs;
 mod error;
+mod guard;
 mod logs;
 mod quarantine;
 mod reload;

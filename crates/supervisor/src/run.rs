@@ -64,7 +64,8 @@ pub type LogHandle = tracing_subscriber::reload::Handle<Targets, Registry>;
 /// control service answers. SIGHUP is taken over for reloads.
 ///
 /// # Errors
-/// [`SupervisorError`] when it cannot start; nothing is left running then but what ran before.
+/// [`SupervisorError`] when it cannot start; nothing is left running then but what ran before. Also when its
+/// runtime directory was removed and cannot be had again: nobody could reach it any more.
 pub async fn run(
     sources: Sources,
     config: Config,
@@ -145,7 +146,10 @@ pub async fn run(
     tracing::info!(instance = %root.instance, state_dir = %root.state.path().display(), "ready");
     ready();
 
-    shutdown.await;
+    let lost = tokio::select! {
+        () = shutdown => None,
+        error = root.guard.clone().run(agent.as_ref()) => Some(error),
+    };
 
     tracing::info!("stopping; the containers are left running");
     stop.cancel();
@@ -159,7 +163,7 @@ pub async fn run(
     if ended.await.is_err() {
         tracing::warn!("not everything ended within {}s", STOP_DEADLINE.as_secs());
     }
-    Ok(())
+    lost.map_or(Ok(()), Err)
 }
 
 fn spawn(

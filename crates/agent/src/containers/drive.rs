@@ -28,6 +28,11 @@ pub(super) type Tell = oneshot::Sender<Result<Launched, LaunchError>>;
 pub(super) const FIRST_PAUSE: Duration = Duration::from_millis(1);
 pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
+/// How often a shim is looked at whose container's first process has ended, and how often it is told to go on
+/// before it is killed.
+const SHIM_LOOK: Duration = Duration::from_millis(500);
+const SHIM_LOOKS: u32 = 10;
+
 impl Shared {
     /// Begins a launch, whose end is told; false when the id is taken.
     pub(super) fn begin(
@@ -191,8 +196,53 @@ impl Shared {
         shim: OwnedFd,
         init: Option<ProcessId>,
     ) {
-        wait_for_end(shim).await;
-        self.settle(id, dir, init).await;
+        let exited = self.wait_for_shim(&id, shim, init).await;
+        self.settle(id, dir, init, exited).await;
+    }
+
+    /// Waits for the end of a shim. Once the first process has ended, the shim has only to write that down: one
+    /// that somebody has stopped goes on, and where it cannot it is killed.
+    async fn wait_for_shim(
+        &self,
+        id: &ContainerId,
+        shim: OwnedFd,
+        init: Option<ProcessId>,
+    ) -> Option<i32> {
+        let pidfd = self
+            .lock()
+            .handles
+            .get(id)
+            .and_then(|handle| Some(Arc::clone(&handle.init.as_ref()?.1)));
+        let (Some(pidfd), Some(init)) = (pidfd, init) else {
+            return wait_for_end(shim).await;
+        };
+        // Held for itself: its descriptor may be out of use before anything has happened.
+        let held = shim.try_clone();
+        let ended = wait_for_end(shim);
+        tokio::pin!(ended);
+        let Ok(shim) = held else { return ended.await };
+        tokio::select! {
+            exited = &mut ended => return exited,
+            () = wait_for(pidfd) => {}
+        }
+        let mut looks = 0;
+        loop {
+            if let Ok(exited) = tokio::time::timeout(SHIM_LOOK, &mut ended).await {
+                return exited;
+            }
+            if !init.shim_is_stopped() {
+                continue;
+            }
+            looks += 1;
+            let signal = if looks > SHIM_LOOKS {
+                tracing::warn!(container = %id, "the shim of an ended container does not go on; it is killed");
+                libc::SIGKILL
+            } else {
+                tracing::warn!(container = %id, "the shim of an ended container is stopped; it goes on");
+                libc::SIGCONT
+            };
+            let _gone = sys::pidfd_send_signal(shim.as_fd(), signal);
+        }
     }
 
     /// The shim is gone: finds out how its container ended, or ends it.
@@ -201,6 +251,7 @@ impl Shared {
         id: ContainerId,
         dir: PathBuf,
         init: Option<ProcessId>,
+        exited: Option<i32>,
     ) {
         let path = dir.join(record::RUN).join(record::EXIT);
         let read = {
@@ -213,15 +264,42 @@ impl Shared {
                 if !matches!(other, Ok(Ok(Loaded::Missing | Loaded::Empty))) {
                     tracing::warn!(container = %id, path = %path.display(), "the exit record cannot be used: {other:?}");
                 }
-                self.end_lost(&id, &path, init).await
+                self.end_lost(&id, &path, init, exited).await
             }
         };
         self.ended(&id, exit.into());
     }
 
-    /// Ends what a killed shim has left, and writes its last record for it.
-    async fn end_lost(&self, id: &ContainerId, path: &Path, init: Option<ProcessId>) -> ExitRecord {
-        tracing::warn!(container = %id, "the shim of a container was killed; ending the container");
+    /// Ends what a shim has left that was killed, or that could not write its record, and writes that for it.
+    async fn end_lost(
+        &self,
+        id: &ContainerId,
+        path: &Path,
+        init: Option<ProcessId>,
+        exited: Option<i32>,
+    ) -> ExitRecord {
+        let (status, message) = match exited {
+            // By itself, when all was over.
+            Some(0) => {
+                let text = format!(
+                    "The exit status of the container is lost: {} was removed or damaged before it was read",
+                    path.display()
+                );
+                (None, text)
+            }
+            Some(_) => {
+                let text = format!(
+                    "The exit status of the container is lost: its shim could not write {} (is the file system full?)",
+                    path.display()
+                );
+                (None, text)
+            }
+            None => {
+                let text = "The shim of the container was killed; the container was ended with it";
+                (Some(libc::SIGKILL), text.to_owned())
+            }
+        };
+        tracing::warn!(container = %id, "{message}");
         let cgroups = self
             .lock()
             .handles
@@ -230,11 +308,9 @@ impl Shared {
         let sandbox = self.host.sandboxes.path(id);
         lost::end_tree(&cgroups.unwrap_or_default(), init, &sandbox).await;
         let exit = ExitRecord {
-            status: Some(libc::SIGKILL),
+            status,
             reason: Some(Reason::ShimLost),
-            message: Some(
-                "The shim of the container was killed; the container was ended with it".to_owned(),
-            ),
+            message: Some(message),
             ended_ms: millis(SystemTime::now()),
         };
         let (path, record) = (path.to_owned(), exit.clone());
@@ -287,21 +363,35 @@ async fn remove_cgroups(cgroups: Cgroups) {
     }
 }
 
-async fn wait_for_end(shim: OwnedFd) {
+/// Waits for the end of a shim; its exit code when it was a child of ours and has ended by itself.
+async fn wait_for_end(shim: OwnedFd) -> Option<i32> {
     match sys::watch_end(shim) {
         Ok(shim) => {
             // A pidfd is readable from the end of its process on.
             let _ended = shim.readable().await;
-            sys::reap_pidfd(shim.get_ref().as_fd());
+            sys::reap_pidfd(shim.get_ref().as_fd())
         }
         Err((shim, error)) => {
             // The reactor is out of resources: look now and then instead.
             tracing::warn!(%error, "a shim cannot be watched");
             while sys::pidfd_send_signal(shim.as_fd(), 0).is_ok() {
-                sys::reap_pidfd(shim.as_fd());
+                if let Some(code) = sys::reap_pidfd(shim.as_fd()) {
+                    return Some(code);
+                }
                 tokio::time::sleep(LONGEST_PAUSE).await;
             }
+            None
         }
+    }
+}
+
+/// Waits for the end of a process; without end where it cannot be watched, which its shim's end makes up for.
+async fn wait_for(process: Arc<OwnedFd>) {
+    match sys::watch_end(process) {
+        Ok(process) => {
+            let _ended = process.readable().await;
+        }
+        Err(_) => std::future::pending().await,
     }
 }
 

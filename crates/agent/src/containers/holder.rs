@@ -12,12 +12,21 @@ use crate::record::PidRecord;
 /// The shim that holds `run` and its container's first process; `None` while there are not both. Blocks.
 pub(super) fn find(run: &Path) -> Option<PidRecord> {
     let run = fs::canonicalize(run).ok()?;
-    let table: Vec<(i32, Stat)> = process::pids()
+    let holds = |pid: i32| fs::read_link(format!("/proc/{pid}/fd/0")).is_ok_and(|it| it == run);
+    shim_and_init(&table(), holds)
+}
+
+/// Every process at the moment. Blocks.
+pub(super) fn table() -> Vec<(i32, Stat)> {
+    process::pids()
         .into_iter()
         .filter_map(|pid| Some((pid, process::stat(pid).ok()?)))
-        .collect();
-    let holds = |pid: i32| fs::read_link(format!("/proc/{pid}/fd/0")).is_ok_and(|it| it == run);
-    shim_and_init(&table, holds)
+        .collect()
+}
+
+/// A shim with its container's first process; `None` while it has none.
+pub(super) fn with_init(table: &[(i32, Stat)], shim: i32) -> Option<PidRecord> {
+    shim_and_init(table, |pid| pid == shim)
 }
 
 /// The shim leads its session, as does the first of its children: what it has adopted came later.
@@ -51,6 +60,7 @@ mod tests {
             session,
             start,
             zombie: false,
+            stopped: false,
         }
     }
 

@@ -21,6 +21,7 @@ use nix::sys::resource::Resource;
 
 use super::Host;
 use super::plan::{self, Rights};
+use super::remake;
 use super::sandbox::Sandboxes;
 use super::spares;
 use crate::cgroup;
@@ -151,13 +152,8 @@ fn steps(
         },
     };
     made.run = Some(dir.to_owned());
-    let run = dir.join(record::RUN);
-    let recorded = std::fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(&run)
-        .map_err(|error| internal("Failed to record the container", &error));
-    recorded?;
+    let run = remake::make_run(dir)
+        .map_err(|error| internal("Failed to record the container", &error))?;
     Writer::new()
         .write(dir.join(record::CONTAINER), &record, Durability::Process)
         .map_err(|error| internal("Failed to record the container", &error))?;
@@ -198,7 +194,11 @@ fn start_shim(host: &Host, dir: &Path, lock: File) -> io::Result<(OwnedFd, Owned
         .args(&host.shim.args)
         .arg(dir)
         .stdin(Stdio::from(lock))
-        .stdout(Stdio::from(its_end));
+        .stdout(Stdio::from(its_end))
+        .stderr(match &host.leash {
+            Some(leash) => Stdio::from(leash.end.try_clone()?),
+            None => Stdio::null(),
+        });
     Ok((spares::spawn(command)?, report.into()))
 }
 

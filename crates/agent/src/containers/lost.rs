@@ -142,6 +142,7 @@ mod tests {
             session,
             start,
             zombie: false,
+            stopped: false,
         }
     }
 

@@ -9,33 +9,31 @@
 //!
 //! - `registry.rs` decides, everything else obeys; it is only ever changed under one lock, which is
 //!   never held across an await.
-//! - A process container is ended when its shim is, and nothing else tells: the kernel's pidfd does. Those of images are
+//! - A process container is ended when its shim is, and nothing else tells: the kernel's pidfd does. When the first
+//!   process has ended its shim is to follow: one that was stopped goes on, or is killed. Those of images are
 //!   told of by an [`ImageRuntime`](crate::images::ImageRuntime): `image.rs`.
 //! - One task for each living container; they end with the agent, the containers do not.
 
 use std::collections::BTreeMap;
-use std::ffi::OsStr;
-use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use longshore_paths::ContainerId;
-use longshore_sandbox::dirs;
 use tokio::sync::{oneshot, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
+use self::host::{CONTAINERS, Host};
 use self::registry::{Action, Answer, Event, Life, Limits, Registry};
-use self::sandbox::Sandboxes;
-use self::spares::Spares;
-use crate::cgroup::{self, Layout};
+use crate::cgroup;
+use crate::dir_lock::DirLock;
 use crate::error::AgentError;
-use crate::images::{ImageContainer, ImageRuntime, is_image};
-use crate::options::{AgentOptions, LogOptions, SandboxGc, ShimCommand};
-use crate::process::{self, ProcessId};
+use crate::images::{ImageContainer, is_image};
+use crate::options::AgentOptions;
+use crate::process::ProcessId;
 use crate::record::{Cgroups, Facts};
 use crate::service::{
     ContainerService, ContainerView, ExitInfo, KillError, LaunchError, LaunchErrorKind,
@@ -46,6 +44,7 @@ use crate::shim::sys;
 mod aside;
 mod drive;
 mod holder;
+mod host;
 mod image;
 mod launch;
 mod lost;
@@ -53,18 +52,13 @@ mod maintain;
 mod plan;
 mod recover;
 mod registry;
+mod remake;
 mod sandbox;
 mod spares;
 
 pub use aside::SET_ASIDE;
+pub(crate) use host::take_lock;
 pub(crate) use plan::{Rights, plan_by_part};
-
-/// How long a start waits for an agent that is just ending.
-const LOCK_PATIENCE: Duration = Duration::from_secs(2);
-const CONTAINERS: &str = "containers";
-/// The most bytes that the name of a launch's directory has, and those of them that no other launch has.
-const NAME_MAX: usize = 217;
-const LAUNCH_LENGTH: usize = 17;
 
 /// The process containers of an agent. Clones are handles on the same set.
 #[derive(Debug, Clone)]
@@ -80,26 +74,6 @@ struct Shared {
     inner: Mutex<Inner>,
     tasks: TaskTracker,
     stop: CancellationToken,
-}
-
-/// What does not change while the agent runs.
-#[derive(Debug)]
-struct Host {
-    sandboxes: Sandboxes,
-    /// `<run_dir>/containers`
-    containers: PathBuf,
-    boot_id: String,
-    layout: Layout,
-    shim: ShimCommand,
-    spares: Spares,
-    start_timeout: Duration,
-    logs: LogOptions,
-    gc: SandboxGc,
-    retention: Duration,
-    open_files: Option<(u64, u64)>,
-    images: Option<Arc<dyn ImageRuntime>>,
-    /// flock(2) on the run directory.
-    _lock: File,
 }
 
 #[derive(Debug, Default)]
@@ -138,13 +112,21 @@ impl Containers {
     /// # Errors
     /// When a directory cannot be made, or another agent uses it.
     pub async fn start(options: &AgentOptions) -> Result<Self, AgentError> {
+        Self::start_under(options, take_lock(&options.run_dir).await?).await
+    }
+
+    /// The same, with the lock of the run directory taken already.
+    pub(crate) async fn start_under(
+        options: &AgentOptions,
+        lock: Arc<DirLock>,
+    ) -> Result<Self, AgentError> {
         let options = options.clone();
         let limits = Limits {
             containers: options.max_containers.max(1),
             retention: options.exit_retention,
         };
         let (host, found) = blocking(move || {
-            let host = Host::open(&options)?;
+            let host = Host::open(&options, lock)?;
             let found = recover::read(&host);
             Ok::<_, AgentError>((host, found))
         })
@@ -174,6 +156,39 @@ impl Containers {
             shared,
             _stop: Arc::new(stop.drop_guard()),
         })
+    }
+
+    /// Makes the run directory again where it is gone, with what is in it; the lock of today.
+    ///
+    /// # Errors
+    /// It cannot be made, is not ours, or another agent has it by now.
+    pub(crate) async fn look(&self) -> Result<Arc<DirLock>, AgentError> {
+        let shared = Arc::clone(&self.shared);
+        let restored = blocking(move || shared.restore().map(|()| shared.host.lock()));
+        restored.await.map_err(|source| AgentError::Io {
+            action: "look at",
+            path: self.shared.host.run_dir.clone(),
+            source,
+        })?
+    }
+
+    /// Kills every container and waits for their ends, at most for `patience`. Those that live then are
+    /// given. Whoever may launch must have been shut out before.
+    pub(crate) async fn end_all(&self, patience: Duration) -> Vec<ContainerId> {
+        let ids = || -> Vec<ContainerId> { self.list().into_iter().map(|view| view.id).collect() };
+        let ended = async {
+            while !ids().is_empty() {
+                for id in ids() {
+                    let _ends_by_itself = self.kill(&id, libc::SIGKILL).await;
+                }
+                for id in ids() {
+                    let _never_started = self.wait(&id).await;
+                }
+                tokio::task::yield_now().await;
+            }
+        };
+        let _told_by_what_is_left = tokio::time::timeout(patience, ended).await;
+        ids()
     }
 
     /// Stops watching; the containers live on and are taken over by the next start.
@@ -440,161 +455,6 @@ impl Inner {
             }
         }
         deferred
-    }
-}
-
-impl Host {
-    fn open(options: &AgentOptions) -> Result<Self, AgentError> {
-        let io_error = |action, path: &Path| {
-            let path = path.to_owned();
-            move |source| AgentError::Io {
-                action,
-                path,
-                source,
-            }
-        };
-        if !options.shim.program.is_absolute() {
-            return Err(AgentError::Setting {
-                name: "shim",
-                problem: format!(
-                    "must be an absolute path, not {}",
-                    options.shim.program.display()
-                ),
-            });
-        }
-        let run_dir = &options.run_dir;
-        let lock = lock_run_dir(run_dir)?;
-        only_ours("run_dir", run_dir)?;
-        let run_dir = std::fs::canonicalize(run_dir).map_err(io_error("use", run_dir))?;
-        let containers = run_dir.join(CONTAINERS);
-        create_private(&containers).map_err(io_error("create", &containers))?;
-        let sandboxes = Sandboxes::open(&options.state_dir)
-            .map_err(io_error("create the sandboxes in", &options.state_dir))?;
-        only_ours("state_dir", &options.state_dir)?;
-        only_ours("state_dir", &sandboxes.base())?;
-        let layout = if options.cgroups {
-            let root = options.cgroup_root.as_deref();
-            Layout::detect(root.unwrap_or_else(|| Path::new("/sys/fs/cgroup")))
-        } else {
-            Layout::none("cgroups are switched off")
-        };
-        // A separator, and the name.
-        let longest = containers.as_os_str().len() + 1 + NAME_MAX;
-        Ok(Self {
-            sandboxes,
-            spares: Spares::new(options.shim.clone(), longest, options.spare_shim),
-            containers,
-            boot_id: process::boot_id().map_err(io_error(
-                "read",
-                Path::new("/proc/sys/kernel/random/boot_id"),
-            ))?,
-            layout,
-            shim: options.shim.clone(),
-            start_timeout: options.start_timeout,
-            logs: options.logs,
-            gc: options.sandbox_gc,
-            retention: options.exit_retention,
-            open_files: options.open_files,
-            images: options.images.clone(),
-            _lock: lock,
-        })
-    }
-
-    /// A directory name that no other launch has, on this machine and in this boot.
-    fn new_dir(&self, id: &ContainerId) -> io::Result<PathBuf> {
-        let mut random = [0; 8];
-        getrandom::fill(&mut random).map_err(io::Error::other)?;
-        let launch = u64::from_ne_bytes(random);
-        let mut name = id.to_string();
-        let mut end = name.len().min(NAME_MAX - LAUNCH_LENGTH);
-        while !name.is_char_boundary(end) {
-            end -= 1;
-        }
-        name.truncate(end);
-        Ok(self.containers.join(format!("{name}@{launch:016x}")))
-    }
-
-    /// Deletes a container's directory, but for damaged records. What cannot be deleted is found at the next
-    /// start.
-    fn forget_dir(&self, dir: &Path) {
-        let name = dir.file_name().unwrap_or(OsStr::new(""));
-        if let Err(error) = aside::rescue(&self.containers, name) {
-            tracing::warn!(dir = %dir.display(), %error, "a damaged record cannot be kept elsewhere, so its directory stays");
-            return;
-        }
-        let removed = dirs::open(&self.containers).and_then(|base| dirs::remove_tree(base, name));
-        if let Err(error) = removed {
-            tracing::warn!(dir = %dir.display(), %error, "a container's directory was not deleted");
-        }
-    }
-}
-
-/// Refuses a directory in which somebody else could plant names.
-fn only_ours(name: &'static str, path: &Path) -> Result<(), AgentError> {
-    use std::os::unix::fs::MetadataExt as _;
-
-    let stat = std::fs::metadata(path).map_err(|source| AgentError::Io {
-        action: "examine",
-        path: path.to_owned(),
-        source,
-    })?;
-    let own = nix::unistd::geteuid().as_raw();
-    let problem = if stat.uid() != own {
-        format!(
-            "{} belongs to uid {}, not to {own}",
-            path.display(),
-            stat.uid()
-        )
-    } else if stat.mode() & if own == 0 { 0o022 } else { 0o002 } != 0 {
-        // An ordinary user's group is often theirs alone, and their umask 0002.
-        let mode = stat.mode() & 0o7777;
-        format!(
-            "{} has mode {mode:04o}: others can write to it",
-            path.display()
-        )
-    } else {
-        return Ok(());
-    };
-    Err(AgentError::Setting {
-        name,
-        problem: format!("cannot be used: {problem}"),
-    })
-}
-
-fn create_private(path: &Path) -> io::Result<()> {
-    use std::os::unix::fs::DirBuilderExt as _;
-
-    std::fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(path)
-}
-
-fn lock_run_dir(path: &Path) -> Result<File, AgentError> {
-    let failed = |action| {
-        move |source| AgentError::Io {
-            action,
-            path: path.to_owned(),
-            source,
-        }
-    };
-    create_private(path).map_err(failed("create"))?;
-    let dir = File::open(path).map_err(failed("open"))?;
-    let deadline = std::time::Instant::now() + LOCK_PATIENCE;
-    loop {
-        match dir.try_lock() {
-            Ok(()) => return Ok(dir),
-            Err(std::fs::TryLockError::WouldBlock) if std::time::Instant::now() < deadline => {
-                // On a thread for blocking work, and for a moment only.
-                let _a_pause = nix::poll::poll(&mut [], 20u16);
-            }
-            Err(std::fs::TryLockError::WouldBlock) => {
-                return Err(AgentError::Locked {
-                    path: path.to_owned(),
-                });
-            }
-            Err(std::fs::TryLockError::Error(error)) => return Err(failed("lock")(error)),
-        }
     }
 }
 

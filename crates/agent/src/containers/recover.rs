@@ -6,7 +6,7 @@
 //! | other | - | - | no | exited with the reboot |
 //! | this | held | yes | no | runs: its shim is watched |
 //! | this | held | no | no | starting: looked at until it runs or is gone; a shim that is found by its lock directory and has a child runs |
-//! | this | free | yes | no | its shim was killed: the tree is ended |
+//! | this | free | yes | no | runs, where the shim lives: its directory was made again; else the shim was killed: the tree is ended |
 //! | this | free | no | no | never started: deleted (its launch was not answered) |
 //!
 //! A record that cannot be read is set aside and its container, when it lives, adopted under the id
@@ -24,7 +24,7 @@ use longshore_paths::ContainerId;
 use super::drive::{FIRST_PAUSE, LONGEST_PAUSE};
 use super::launch::{from_millis, millis};
 use super::registry::{Event, Life};
-use super::{Handle, Host, Shared, blocking, holder};
+use super::{Handle, Host, Shared, blocking, holder, remake};
 use crate::cgroup;
 use crate::record::{self, Cgroups, ContainerRecord, ExitRecord, Facts, PidRecord, Reason};
 use crate::shim::sys;
@@ -61,6 +61,7 @@ pub(super) fn read(host: &Host) -> Vec<Found> {
             tracing::warn!(%error, "a sandbox that was being deleted is still there");
         }
     }
+    host.find_adrift();
     let mut all: Vec<Found> = Vec::new();
     for entry in std::fs::read_dir(&host.containers)
         .into_iter()
@@ -127,6 +128,7 @@ fn look(host: &Host, dir: &Path) -> Option<Found> {
         (None, false, ..) => State::Exited(rebooted(&run)),
         (None, true, true, Some(pid)) => State::Running(pid),
         (None, true, true, None) => State::Starting,
+        (None, true, false, Some(pid)) if remake::shim_lives(&pid) => State::Running(pid),
         (None, true, false, Some(pid)) => State::Lost(pid),
         (None, true, false, None) => {
             tracing::debug!(dir = %dir.display(), "a launch that did not get to its shim is deleted");
@@ -234,7 +236,7 @@ impl Shared {
             self.spawn(|shared| async move {
                 match state {
                     State::Running(pid) => shared.watch_found(id, dir, pid).await,
-                    State::Lost(pid) => shared.settle(id, dir, Some(pid.init)).await,
+                    State::Lost(pid) => shared.settle(id, dir, Some(pid.init), None).await,
                     State::Starting | State::Exited(_) => shared.await_start(id, dir).await,
                 }
             });
@@ -245,7 +247,7 @@ impl Shared {
         match pid.shim.open() {
             Some(shim) => self.watch(id, dir, shim, Some(pid.init)).await,
             // It has ended since its lock was seen.
-            None => self.settle(id, dir, Some(pid.init)).await,
+            None => self.settle(id, dir, Some(pid.init), None).await,
         }
     }
 

@@ -124,7 +124,8 @@ impl Spare {
             .args(&shim.args)
             .arg(spare::argument(longest))
             .stdin(Stdio::from(its_end))
-            .stdout(Stdio::null());
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
         Ok(Self {
             process: Some(spawn(command)?),
             orders,
@@ -143,7 +144,7 @@ impl Drop for Spare {
 
 /// Starts a shim with an empty environment; gives its pidfd.
 pub(super) fn spawn(mut command: Command) -> io::Result<OwnedFd> {
-    let mut child = command.env_clear().stderr(Stdio::null()).spawn()?;
+    let mut child = command.env_clear().spawn()?;
     let pid = i32::try_from(child.id()).map_err(io::Error::other)?;
     // Nobody but us waits for it, so its pid is still its own.
     sys::pidfd_open(pid).inspect_err(|_| {

@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use super::auth::BearerToken;
 use super::error::HttpError;
 use super::unix::{self, SocketFile, UnixSocket};
+use crate::dir_lock::DirLock;
 use crate::options::TcpOptions;
 
 /// Bound listeners, nothing served yet. Connections wait in the queues of the sockets.
@@ -42,40 +43,48 @@ impl Listeners {
     /// # Errors
     /// Whatever makes a listener unsafe or impossible; nothing is left bound then.
     pub async fn bind(socket: &Path, tcp: Option<&TcpOptions>) -> Result<Self, HttpError> {
+        Self::bind_under(socket, tcp, None).await
+    }
+
+    /// The same for an agent that may hold the lock of the socket's directory already.
+    pub(crate) async fn bind_under(
+        socket: &Path,
+        tcp: Option<&TcpOptions>,
+        held: Option<Arc<DirLock>>,
+    ) -> Result<Self, HttpError> {
         // TCP first: it leaves nothing behind when the Unix socket is refused.
         let tcp = match tcp {
             Some(options) => Some(Tcp::bind(options).await?),
             None => None,
         };
-        let bound = bind_unix(socket).await?;
-        let failed = |source| HttpError::BindUnix {
-            path: socket.to_owned(),
-            source,
-        };
-        let unix = UnixListener::from_std(bound.listener).map_err(failed)?;
-        Ok(Self {
-            unix,
-            file: bound.file,
-            tcp,
-        })
+        let (unix, file) = bind_unix(socket, held).await?;
+        Ok(Self { unix, file, tcp })
     }
 }
 
 /// Binds the Unix socket; waits a moment for another server that is just starting or ending in the same directory.
-async fn bind_unix(socket: &Path) -> Result<UnixSocket, HttpError> {
+pub(super) async fn bind_unix(
+    socket: &Path,
+    held: Option<Arc<DirLock>>,
+) -> Result<(UnixListener, SocketFile), HttpError> {
+    let failed = |source| HttpError::BindUnix {
+        path: socket.to_owned(),
+        source,
+    };
     let deadline = Instant::now() + BIND_PATIENCE;
     loop {
-        let path = socket.to_owned();
-        let bound = tokio::task::spawn_blocking(move || unix::bind(&path)).await;
-        let bound = bound.map_err(|error| HttpError::BindUnix {
-            path: socket.to_owned(),
-            source: std::io::Error::other(error),
-        })?;
+        let (path, held) = (socket.to_owned(), held.clone());
+        let bound = tokio::task::spawn_blocking(move || unix::bind(&path, held)).await;
+        let bound = bound.map_err(|error| failed(std::io::Error::other(error)))?;
         match bound {
             Err(HttpError::SocketStarting { .. }) if Instant::now() < deadline => {
                 tokio::time::sleep(BIND_PAUSE).await;
             }
-            bound => return bound,
+            bound => {
+                let UnixSocket { listener, file } = bound?;
+                let listener = UnixListener::from_std(listener).map_err(failed)?;
+                return Ok((listener, file));
+            }
         }
     }
 }

@@ -11,22 +11,24 @@
 
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use nix::sys::socket::{setsockopt, sockopt};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixListener, UnixStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::auth::BearerToken;
 use super::connection;
 use super::dispatch::Front;
-use super::listeners::{Listeners, Tcp};
+use super::error::HttpError;
+use super::listeners::{Listeners, Tcp, bind_unix};
 use super::options::HttpLimits;
 use super::unix::{self, SocketFile};
+use crate::dir_lock::DirLock;
 use crate::service::ContainerService;
 
 /// The served API. Dropping it without [`shutdown`](Self::shutdown) ends all connections at once.
@@ -36,7 +38,9 @@ pub struct HttpServer {
     abort: CancellationToken,
     connections: TaskTracker,
     operations: TaskTracker,
-    file: Option<SocketFile>,
+    file: Mutex<Option<SocketFile>>,
+    /// To those who accept: a socket that was bound again.
+    again: mpsc::Sender<UnixListener>,
     tcp: Option<SocketAddr>,
     shutdown_timeout: Duration,
 }
@@ -72,13 +76,15 @@ impl HttpServer {
         if let Some(tcp) = tcp {
             connections.spawn(accept_tcp(tcp, shared.clone()));
         }
-        connections.spawn(accept_unix(unix, shared));
+        let (again, rebound) = mpsc::channel(1);
+        connections.spawn(accept_unix(unix, rebound, shared));
         Self {
             stop,
             abort,
             connections,
             operations,
-            file: Some(file),
+            file: Mutex::new(Some(file)),
+            again,
             tcp: address,
             shutdown_timeout: limits.shutdown_timeout,
         }
@@ -90,10 +96,32 @@ impl HttpServer {
         self.tcp
     }
 
+    /// Binds the Unix socket again where it is gone; `held` as for [`Listeners::bind_under`].
+    ///
+    /// # Errors
+    /// Something else is in its place, or it cannot be bound.
+    pub(crate) async fn look(&self, held: Arc<DirLock>) -> Result<(), HttpError> {
+        let path = match &*self.file() {
+            Some(file) if !file.in_place() => file.path().to_owned(),
+            _ => return Ok(()),
+        };
+        let (listener, file) = bind_unix(&path, Some(held)).await?;
+        tracing::warn!(path = %path.display(), "the agent socket was gone; it is bound again");
+        *self.file() = Some(file);
+        // Nobody accepts any more when the server is being shut down.
+        let _shut_down = self.again.send(listener).await;
+        Ok(())
+    }
+
+    fn file(&self) -> MutexGuard<'_, Option<SocketFile>> {
+        self.file.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Stops serving: removes the socket, drops pending WAITs without an answer, lets the calls under way finish until
     /// [`HttpLimits::shutdown_timeout`], then drops what is left.
-    pub async fn shutdown(mut self) {
-        drop(self.file.take());
+    pub async fn shutdown(self) {
+        let file = self.file().take();
+        drop(file);
         self.stop.cancel();
         self.connections.close();
         self.operations.close();
@@ -177,10 +205,18 @@ impl<S: ContainerService> Shared<S> {
     }
 }
 
-async fn accept_unix<S: ContainerService>(listener: UnixListener, shared: Shared<S>) {
+async fn accept_unix<S: ContainerService>(
+    mut listener: UnixListener,
+    mut rebound: mpsc::Receiver<UnixListener>,
+    shared: Shared<S>,
+) {
     while let Some(permit) = shared.room().await {
         let accepted = tokio::select! {
             () = shared.front.stop.cancelled() => break,
+            Some(next) = rebound.recv() => {
+                listener = next;
+                continue;
+            }
             accepted = listener.accept() => accepted,
         };
         let Some((stream, _)) = shared.settle(accepted).await else {

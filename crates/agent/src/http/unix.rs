@@ -17,6 +17,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use nix::errno::Errno;
 use nix::fcntl::{AtFlags, Flock, FlockArg, OFlag, open};
@@ -26,6 +27,7 @@ use nix::unistd::{UnlinkatFlags, geteuid, unlinkat};
 use std::os::fd::AsRawFd;
 
 use super::error::HttpError;
+use crate::dir_lock::DirLock;
 
 /// A bound socket and its file.
 #[derive(Debug)]
@@ -42,12 +44,16 @@ pub(crate) struct SocketFile {
     path: PathBuf,
     device: libc::dev_t,
     inode: libc::ino_t,
+    /// The lock of the directory, where the agent holds it for something else.
+    held: Option<Arc<DirLock>>,
 }
 
 /// Binds `path` with mode 0600; blocking, but never for long. Makes the directory (not its parents) when it is missing.
 ///
+/// `held`: a lock of ours, which is as good as one that is taken for this when it is on the same directory.
+///
 /// [`HttpError::SocketStarting`] is worth another try a moment later.
-pub(crate) fn bind(path: &Path) -> Result<UnixSocket, HttpError> {
+pub(crate) fn bind(path: &Path, held: Option<Arc<DirLock>>) -> Result<UnixSocket, HttpError> {
     let failed = |source: io::Error| HttpError::BindUnix {
         path: path.to_owned(),
         source,
@@ -71,36 +77,36 @@ pub(crate) fn bind(path: &Path) -> Result<UnixSocket, HttpError> {
         problem: error.to_string(),
     })?;
     let directory = open_directory(parent)?;
-    let directory = match Flock::lock(directory, FlockArg::LockExclusiveNonblock) {
-        Ok(directory) => directory,
-        Err((_, Errno::EWOULDBLOCK)) => {
+    let held = held.filter(|held| held.covers(&directory));
+    let lock = match lock(&directory, held.as_deref()) {
+        Ok(lock) => lock,
+        Err(Errno::EWOULDBLOCK) => {
             return Err(HttpError::SocketStarting {
                 path: path.to_owned(),
             });
         }
-        Err((_, errno)) => return Err(failed(errno.into())),
+        Err(errno) => return Err(failed(errno.into())),
     };
     make_room(&directory, name, path)?;
     let listener = UnixListener::bind(path).map_err(failed)?;
     listener.set_nonblocking(true).map_err(failed)?;
     fchmodat(
-        &*directory,
+        &directory,
         name,
         Mode::from_bits_truncate(0o600),
         FchmodatFlags::FollowSymlink,
     )
     .map_err(|errno| failed(errno.into()))?;
-    let status = fstatat(&*directory, name, AtFlags::AT_SYMLINK_NOFOLLOW)
+    let status = fstatat(&directory, name, AtFlags::AT_SYMLINK_NOFOLLOW)
         .map_err(|errno| failed(errno.into()))?;
-    let directory = directory
-        .unlock()
-        .map_err(|(_, errno)| failed(errno.into()))?;
+    drop(lock);
     let file = SocketFile {
         directory,
         name: name.to_owned(),
         path: path.to_owned(),
         device: status.st_dev,
         inode: status.st_ino,
+        held,
     };
     Ok(UnixSocket { listener, file })
 }
@@ -109,24 +115,45 @@ pub(crate) fn bind(path: &Path) -> Result<UnixSocket, HttpError> {
 /// open no other server takes the path over.
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        let Ok(directory) = self.directory.try_clone() else {
-            return;
-        };
-        // Whoever holds the lock is starting, and finds out that nobody answers.
-        let Ok(directory) = Flock::lock(directory, FlockArg::LockExclusiveNonblock) else {
+        // Whoever else holds the lock is starting, and finds out that nobody answers.
+        let Ok(_lock) = lock(&self.directory, self.held.as_deref()) else {
             return;
         };
         let name = self.name.as_os_str();
-        let Ok(status) = fstatat(&*directory, name, AtFlags::AT_SYMLINK_NOFOLLOW) else {
+        let Ok(status) = fstatat(&self.directory, name, AtFlags::AT_SYMLINK_NOFOLLOW) else {
             return;
         };
         if (status.st_dev, status.st_ino) != (self.device, self.inode) {
             return;
         }
-        if let Err(errno) = unlinkat(&*directory, name, UnlinkatFlags::NoRemoveDir) {
+        if let Err(errno) = unlinkat(&self.directory, name, UnlinkatFlags::NoRemoveDir) {
             tracing::warn!(path = %self.path.display(), %errno, "the agent socket stays behind");
         }
     }
+}
+
+impl SocketFile {
+    /// Whether it is still where it was bound.
+    pub(crate) fn in_place(&self) -> bool {
+        use std::os::unix::fs::MetadataExt as _;
+        std::fs::symlink_metadata(&self.path)
+            .is_ok_and(|there| (there.dev(), there.ino()) == (self.device, self.inode))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+/// Locks a directory for the moment, unless `held` does so for longer.
+fn lock(directory: &OwnedFd, held: Option<&DirLock>) -> Result<Option<Flock<OwnedFd>>, Errno> {
+    if held.is_some() {
+        return Ok(None);
+    }
+    let directory = directory.try_clone().map_err(|_| Errno::EMFILE)?;
+    Flock::lock(directory, FlockArg::LockExclusiveNonblock)
+        .map(Some)
+        .map_err(|(_, errno)| errno)
 }
 
 /// Whether a process of `uid` may use the socket: root, and the user the agent runs as.

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!  agent --spawn--> shim (own session, child subreaper)   fd 0: run/, locked   fd 1: report to the agent
+//!                                                         fd 2: /dev/null, or the leash
 //!                    |--fork--> init of the container
 //!                    |            stdout, stderr --pipes--> sandbox files, rotated by size
 //!                    |-- init ended: kill and reap the whole tree, empty the pipes
@@ -14,6 +15,8 @@
 //! and reports once: `ok <pid> <start>` or `bad <text>` or `failed <text>`. It ignores every signal
 //! that can be ignored. When it is killed all the same, the init is killed by the kernel
 //! (PR_SET_PDEATHSIG) and the agent, seeing the lock free and no exit status, ends the rest.
+//!
+//! On a leash, a pipe that ends with the agent, it ends its container when the agent has ended.
 //!
 //! Run it as the first thing of a process: it closes what it has inherited.
 
@@ -61,17 +64,22 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
     if spare::is_asked_for(&dir) {
         return spare::run();
     }
-    let Ok(report) = take_streams() else {
+    let Ok((report, leash)) = take_streams() else {
         let _nobody_reads = writeln!(io::stderr(), "the shim is started by the agent alone");
         return ExitCode::from(2);
     };
-    run(Ready::new(SHIM_NAME), &PathBuf::from(dir), report)
+    run(Ready::new(SHIM_NAME), &PathBuf::from(dir), report, leash)
 }
 
 /// Starts the container in `dir`, reports, and stays until it has ended.
-fn run(ready: Result<Ready, Failure>, dir: &Path, report: File) -> ExitCode {
+fn run(
+    ready: Result<Ready, Failure>,
+    dir: &Path,
+    report: File,
+    leash: Option<OwnedFd>,
+) -> ExitCode {
     let mut report = Some(report);
-    match ready.and_then(|ready| start(ready, dir, &mut report)) {
+    match ready.and_then(|ready| start(ready, dir, &mut report, leash)) {
         Ok(supervision) => supervision.run(),
         Err(failure) => {
             let (word, text) = match &failure {
@@ -104,9 +112,9 @@ fn failed<E: std::fmt::Display>(what: &str) -> impl Fn(E) -> Failure {
     move |error| Failure::Failed(format!("cannot {what}: {error}"))
 }
 
-/// Takes the report pipe off standard output. Standard input, the locked directory, stays where it
-/// is: it is the lock, and nothing reads it.
-fn take_streams() -> io::Result<File> {
+/// Takes the report pipe off standard output, and the leash off standard error, where one is there. Standard
+/// input, the locked directory, stays where it is: it is the lock, and nothing reads it.
+fn take_streams() -> io::Result<(File, Option<OwnedFd>)> {
     let run = child::duplicate(io::stdin())?;
     if !dirs::is(
         &nix::sys::stat::fstat(&run)?,
@@ -115,10 +123,15 @@ fn take_streams() -> io::Result<File> {
         return Err(io::Error::from_raw_os_error(libc::ENOTDIR));
     }
     let report = child::duplicate(io::stdout())?;
+    let stderr = child::duplicate(io::stderr())?;
+    let is_pipe = dirs::is(
+        &nix::sys::stat::fstat(&stderr)?,
+        nix::sys::stat::SFlag::S_IFIFO,
+    );
     let null = child::null()?;
     nix::unistd::dup2_stdout(&null)?;
     nix::unistd::dup2_stderr(&null)?;
-    Ok(report.into())
+    Ok((report.into(), is_pipe.then_some(stderr)))
 }
 
 /// A process that is set up to be a container's parent, whichever that will be.
@@ -151,7 +164,12 @@ impl Ready {
     }
 }
 
-fn start(ready: Ready, dir: &Path, report: &mut Option<File>) -> Result<Supervision, Failure> {
+fn start(
+    ready: Ready,
+    dir: &Path,
+    report: &mut Option<File>,
+    leash: Option<OwnedFd>,
+) -> Result<Supervision, Failure> {
     let Ready {
         itself: shim,
         signals,
@@ -237,6 +255,8 @@ fn start(ready: Ready, dir: &Path, report: &mut Option<File>) -> Result<Supervis
         join_later: slow,
         cgroups: record.spec.cgroups,
         init: pid,
+        leash,
+        reserved: None,
         signals,
         streams: [out_read, err_read],
         logs,

@@ -88,7 +88,7 @@ pub(super) fn run() -> ExitCode {
                 shown.set(dir.as_os_str().as_bytes());
             }
             let _a_name_only = prctl::set_name(SHIM_NAME);
-            run_container(ready, &dir, report)
+            run_container(ready, &dir, report, None)
         }
         Ok(None) => ExitCode::SUCCESS,
         Err(_) => ExitCode::FAILURE,

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use longshore_checkpoint::{Durability, Writer};
+use longshore_checkpoint::{Durability, Reserved, Writer};
 use longshore_sandbox::LogFile;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -24,6 +24,8 @@ const PIECE: usize = 16 * 1024;
 /// Attempts to write the exit record, a tenth of a second apart: the disk may be full for a moment.
 const EXIT_ATTEMPTS: u32 = 100;
 const EXIT_PAUSE_MS: u16 = 100;
+/// How much room is kept for it, in bytes. Most are a tenth of that.
+const EXIT_ROOM: u64 = 4096;
 /// Looks for a kill after the kernel has told of too little memory, and the pause between them.
 const OOM_LOOKS: u32 = 200;
 const OOM_PAUSE_MS: u16 = 10;
@@ -39,6 +41,10 @@ pub(super) struct Supervision {
     /// a move takes longer than `true`.
     pub join_later: Vec<PathBuf>,
     pub init: i32,
+    /// Ends with the agent, where the container is to end with it, too.
+    pub leash: Option<OwnedFd>,
+    /// Room for the exit record, once the container has proved not to be a short one.
+    pub reserved: Option<Reserved>,
     pub signals: SignalFd,
     /// The container's stdout and stderr, and where they go.
     pub streams: [OwnedFd; 2],
@@ -126,6 +132,10 @@ impl Supervision {
                     fds.push(PollFd::new(self.status.as_fd(), PollFlags::POLLIN));
                     who.push(Source::Status);
                 }
+                if let Some(leash) = &self.leash {
+                    fds.push(PollFd::new(leash.as_fd(), PollFlags::POLLIN));
+                    who.push(Source::Leash);
+                }
                 if let (Some(events), true) = (events, watch_memory) {
                     fds.push(PollFd::new(events.as_fd(), events.flags()));
                     who.push(Source::Memory);
@@ -162,6 +172,10 @@ impl Supervision {
                         watch_status = !ended;
                         not_executed = not_executed.or(text);
                     }
+                    Source::Leash => {
+                        self.leash = None;
+                        let _already_gone = sys::kill(self.init, libc::SIGKILL);
+                    }
                     Source::Memory => {
                         watch_memory = events.is_some_and(MemoryEvents::consume);
                         look_again = 0;
@@ -170,6 +184,9 @@ impl Supervision {
             }
             if !settled && begun.elapsed() >= Duration::from_millis(u64::from(SETTLE_AFTER_MS)) {
                 settled = true;
+                let exit = self.dir.join(record::RUN).join(record::EXIT);
+                // Without room its end is written as that of a short one.
+                self.reserved = Reserved::new(exit, EXIT_ROOM).ok();
                 let later = std::mem::take(&mut self.join_later);
                 make_shared(&later);
                 let _reported_by_the_agent = cgroup::join(&later);
@@ -225,12 +242,17 @@ impl Supervision {
         }
     }
 
-    fn write_down(&self, record: &ExitRecord) -> bool {
+    fn write_down(&mut self, record: &ExitRecord) -> bool {
         let path = self.dir.join(record::RUN).join(record::EXIT);
         for _ in 0..EXIT_ATTEMPTS {
             if Writer::new()
                 .write(&path, record, Durability::Process)
                 .is_ok()
+            {
+                return true;
+            }
+            if let Some(reserved) = self.reserved.take()
+                && reserved.write(record).is_ok()
             {
                 return true;
             }
@@ -247,6 +269,7 @@ enum Source {
     Child,
     Stream(usize),
     Status,
+    Leash,
     Memory,
 }
 

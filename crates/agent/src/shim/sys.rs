@@ -8,6 +8,7 @@
 use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::Arc;
 
 use nix::sys::socket::{ControlMessageOwned, RecvMsg};
 use tokio::io::Interest;
@@ -115,20 +116,22 @@ pub(crate) fn reap_any(block: bool) -> io::Result<Reaped> {
     }
 }
 
-/// Reaps the process behind a pidfd if it is our child and has ended; else does nothing.
-pub(crate) fn reap_pidfd(pidfd: BorrowedFd<'_>) {
-    let Ok(id) = libc::id_t::try_from(pidfd.as_raw_fd()) else {
-        return;
-    };
-    // SAFETY: a siginfo_t of zeroes is valid, and the kernel only writes it.
+/// Reaps the process behind a pidfd if it is our child and has ended; else does nothing. Gives its exit code when
+/// it has ended by itself.
+pub(crate) fn reap_pidfd(pidfd: BorrowedFd<'_>) -> Option<i32> {
+    let id = libc::id_t::try_from(pidfd.as_raw_fd()).ok()?;
+    // SAFETY: a siginfo_t of zeroes is valid, and the kernel only writes it; the fields that are read are those
+    // that waitid(2) sets, or zero.
     unsafe {
         let mut info: libc::siginfo_t = std::mem::zeroed();
-        libc::waitid(
+        let waited = libc::waitid(
             libc::P_PIDFD,
             id,
             &raw mut info,
             libc::WEXITED | libc::WNOHANG,
         );
+        let by_itself = waited == 0 && info.si_pid() != 0 && info.si_code == libc::CLD_EXITED;
+        by_itself.then(|| info.si_status())
     }
 }
 
@@ -155,13 +158,19 @@ pub(crate) fn pidfd_open(pid: i32) -> io::Result<OwnedFd> {
     owned(unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) })
 }
 
+/// An open descriptor that is the same as long as this lives.
+pub(crate) trait Pidfd: AsRawFd {}
+
+impl Pidfd for OwnedFd {}
+impl Pidfd for Arc<OwnedFd> {}
+
 /// Watches a pidfd, which becomes readable when its process ends; for the agent, on its runtime.
 ///
 /// # Errors
 /// When the reactor is out of resources; gives the pidfd back.
-pub(crate) fn watch_end(pidfd: OwnedFd) -> Result<AsyncFd<OwnedFd>, (OwnedFd, io::Error)> {
-    // SAFETY: an OwnedFd stays the same open descriptor as long as it lives, and it lives in the
-    // AsyncFd.
+pub(crate) fn watch_end<P: Pidfd>(pidfd: P) -> Result<AsyncFd<P>, (P, io::Error)> {
+    // SAFETY: an OwnedFd stays the same open descriptor as long as it lives, and it, or a share of it, lives in
+    // the AsyncFd.
     unsafe { AsyncFd::register_with_interest(pidfd, Interest::READABLE) }
         .map_err(AsyncFdRegisterError::into_parts)
 }

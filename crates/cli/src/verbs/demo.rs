@@ -6,7 +6,7 @@
 
 mod nri;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
@@ -19,10 +19,8 @@ use nix::unistd::Pid;
 use tokio::time::Instant;
 
 use crate::fault::Exit;
-use crate::local::{Local, TempRoot};
+use crate::local::{Local, in_temp_root};
 use crate::output::{Out, Tone};
-use crate::signals::Interrupts;
-use crate::verbs::block_on;
 use crate::volume::{Create, Use, VolumeClient};
 
 #[derive(Debug, clap::Args)]
@@ -52,20 +50,18 @@ const PLUGINS: [Plugin; 2] = [
 
 pub(crate) fn run(_args: Args, out: &mut Out) -> Result<Exit> {
     crate::logging::start_if_asked()?;
-    block_on(Box::pin(async {
-        let started = Instant::now();
-        let mut interrupts = Interrupts::new().context("cannot handle signals")?;
-        let root = TempRoot::new("longshore-")?;
+    let started = Instant::now();
+    in_temp_root(async |root, mut interrupts| {
         out.line(format_args!(
             "Two storage plugins under supervision, in {}\n",
-            root.path().display()
+            root.display()
         ))?;
         out.flush()?;
         let plugins = PLUGINS
             .iter()
             .map(|p| config(p, &root))
             .collect::<Result<Vec<_>>>()?;
-        let local = Local::start(root, plugins).await?;
+        let local = Local::start(&root, plugins).await?;
         let shown = tokio::select! {
             shown = tokio::time::timeout(DEADLINE, show(&local, out)) => match shown {
                 Ok(shown) => shown,
@@ -76,21 +72,21 @@ pub(crate) fn run(_args: Args, out: &mut Out) -> Result<Exit> {
         // Whatever happened, nothing is left behind.
         let ended = local.end().await.context("cleaning up failed");
         shown?;
-        ended?;
-        let seconds = started.elapsed().as_secs_f64();
-        out.line(format_args!(
-            "\nDone in {seconds:.1} s. Everything is stopped and removed."
-        ))?;
-        Ok(Exit::Success)
-    }))
+        ended
+    })?;
+    let seconds = started.elapsed().as_secs_f64();
+    out.line(format_args!(
+        "\nDone in {seconds:.1} s. Everything is stopped and removed."
+    ))?;
+    Ok(Exit::Success)
 }
 
 /// This binary as a driver, in one of its versions.
-fn config(plugin: &Plugin, root: &TempRoot) -> Result<PluginConfig> {
+fn config(plugin: &Plugin, root: &Path) -> Result<PluginConfig> {
     let itself = std::env::current_exe().context("cannot find this program's own file")?;
     let itself = itself.into_os_string().into_string();
     let itself = itself.map_err(|path| anyhow::anyhow!("{} is not UTF-8", path.display()))?;
-    let state = root.path().join(plugin.name).to_string_lossy().into_owned();
+    let state = root.join(plugin.name).to_string_lossy().into_owned();
     let version = plugin.version.as_str();
     let arguments = [
         &itself,
@@ -278,7 +274,7 @@ fn paths(local: &Local, name: &str, volume_id: &str) -> Result<Paths> {
     Ok(Paths { staging, target })
 }
 
-fn text(path: &std::path::Path) -> String {
+fn text(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
 

@@ -15,16 +15,21 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 
-/// A runtime on this thread alone, enough for every verb.
+/// Runs a verb to its end.
 pub(crate) fn block_on<T>(future: impl Future<Output = Result<T>>) -> Result<T> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("cannot start the runtime")?;
+    let runtime = runtime()?;
     let outcome = runtime.block_on(future);
     // A blocking call that hangs must not keep a finished command from ending.
     runtime.shutdown_background();
     outcome
+}
+
+/// A runtime on this thread alone.
+pub(crate) fn runtime() -> Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the runtime")
 }
 
 /// Reads a length of time given as an argument.

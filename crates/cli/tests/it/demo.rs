@@ -84,3 +84,45 @@ fn an_interrupted_demo_says_so_and_leaves_nothing() {
         assert_eq!(left_behind(&home), Vec::<String>::new());
     }
 }
+
+#[test]
+fn a_demo_that_is_interrupted_in_its_first_moments_leaves_nothing() {
+    for round in 0..40u64 {
+        let home = Home::new();
+        let child = home
+            .command(["demo"])
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // Whatever it has come to by then.
+        std::thread::park_timeout(std::time::Duration::from_millis(round * 5));
+        let pid = Pid::from_raw(i32::try_from(child.id()).unwrap());
+        let _ended_already = kill(pid, Signal::SIGINT);
+        let output = child.wait_with_output().unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            stderr.is_empty() || stderr == "error: interrupted by SIGINT\n",
+            "{round}: {stderr}"
+        );
+        home.assert_no_processes();
+        assert_eq!(left_behind(&home), Vec::<String>::new(), "{round}");
+    }
+}
+
+#[test]
+fn of_a_demo_that_is_killed_no_process_is_left() {
+    let home = Home::new();
+    let mut child = home
+        .command(["demo"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let launched = lines.find(|line| line.as_ref().unwrap().contains("launched"));
+    assert!(launched.is_some());
+    assert!(home.processes().len() > 1, "{:?}", home.processes());
+    child.kill().unwrap();
+    child.wait().unwrap();
+    home.assert_no_processes();
+}

@@ -307,3 +307,57 @@ fn refuses_and_restarts(daemon: &Daemon, config: &str, name: &str, why: &[&str])
     assert_eq!(daemon.endpoint("one"), uri);
     assert_eq!(daemon.run(["status"]).exits(3).stderr, "");
 }
+
+/// A runtime directory without room, which only root can have here.
+#[test]
+fn a_full_runtime_directory_hides_no_end_of_a_plugin() {
+    let Some(home) = on_tmpfs("1m") else { return };
+    // The small file system is where the runtime directory lies, too.
+    let runtime = home.join("s/r");
+    let config = format!("runtime_dir = {runtime:?}\n") + RESTART + &hostpath(&home, "one", "v1");
+    let file = home.write("longshore.toml", &config);
+    let log = std::fs::File::create(home.join("daemon.log")).unwrap();
+    let mut command = home.command(["daemon", "-c", file.to_str().unwrap()]);
+    command.env_remove("LONGSHORE_RUNTIME_DIR").stderr(log);
+    let mut child = command.spawn().unwrap();
+    let status = || {
+        let mut command = home.command(["status", "one", "--json", "-c", file.to_str().unwrap()]);
+        command.env_remove("LONGSHORE_RUNTIME_DIR");
+        let done = Done::from(command.output().unwrap());
+        (!done.stdout.is_empty()).then(|| done.json()["plugins"][0].clone())
+    };
+    let pid = eventually("the plugin is ready", || {
+        let plugin = status()?;
+        let pid = plugin["containers"][0]["pid"].as_i64()?;
+        (plugin["state"] == "ready").then_some(pid)
+    });
+    eventually("there is room for its end", || {
+        let reserved = names(&runtime).into_iter();
+        reserved
+            .filter(|path| path.ends_with("run/exit.reserved"))
+            .count()
+            .eq(&1)
+            .then_some(())
+    });
+    let ballast = fill(&home.join("s"));
+    kill(
+        nix::unistd::Pid::from_raw(i32::try_from(pid).unwrap()),
+        Signal::SIGKILL,
+    )
+    .unwrap();
+    // Whether there is room for its next start is another matter.
+    eventually("its end is told as it was", || {
+        let plugin = status()?;
+        let exits = plugin["history"].as_array()?.iter();
+        let exits: Vec<_> = exits.filter_map(|entry| entry["exit"].as_str()).collect();
+        (exits.first()? == &"SIGKILL").then_some(())
+    });
+    std::fs::remove_file(ballast).unwrap();
+    eventually("it is back", || {
+        let plugin = status()?;
+        let other = plugin["containers"][0]["pid"].as_i64()? != pid;
+        (other && plugin["state"] == "ready").then_some(())
+    });
+    child.kill().unwrap();
+    child.wait().unwrap();
+}

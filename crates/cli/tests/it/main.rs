@@ -21,6 +21,7 @@ mod probe;
 mod records;
 mod reload;
 mod run;
+mod runtime;
 mod sockets;
 mod support;
 mod volume;

@@ -65,3 +65,20 @@ fn a_program_that_is_not_there_is_named() {
     );
     Home::new().run(["csi", "run"]).exits(2);
 }
+
+#[test]
+fn of_a_run_that_is_killed_no_process_is_left() {
+    let home = Home::new();
+    let volumes = home.join("volumes");
+    let mut command = home.command(["csi", "run", "--", LONGSHORE, "csi", "hostpath"]);
+    command.arg("--state-dir").arg(&volumes);
+    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+    let lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let ready = lines
+        .map(Result::unwrap)
+        .any(|line| line.starts_with("longshore: run is ready: "));
+    assert!(ready && home.processes().len() > 1);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    home.assert_no_processes();
+}

@@ -309,6 +309,11 @@ impl Daemon {
         self.child.wait().unwrap().code().unwrap_or(-1)
     }
 
+    /// How it ends by itself.
+    pub(crate) fn wait(&mut self) -> i32 {
+        self.child.wait().unwrap().code().unwrap_or(-1)
+    }
+
     /// The next daemon on the same home.
     pub(crate) fn start_again(&mut self) {
         self.child = Self::spawn(&self.home);

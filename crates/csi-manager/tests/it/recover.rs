@@ -362,3 +362,14 @@ async fn a_kill_that_fails_is_tried_again_and_hurts_nobody_else() {
     ready(&manager, "a", Service::Node).await;
     assert_eq!(rig.agent.count(Type::LaunchContainer), 3);
 }
+
+#[tokio::test]
+async fn a_plugin_whose_socket_directory_is_gone_is_started_anew_at_once() {
+    let (rig, _) = left_behind().await;
+    std::fs::remove_dir_all(rig.runtime().path()).unwrap();
+    let mut plugin = plugin("a", &[&[1, 2]]);
+    // Longer than this test may take: nothing is waited for that cannot come.
+    plugin.startup_timeout = std::time::Duration::from_secs(3600);
+    let manager = recovered(&rig, vec![plugin]).await;
+    started_anew(&rig, &manager).await;
+}

@@ -26,7 +26,7 @@ const CONNECTIONS: usize = 64;
 const FIRST_BYTE: Duration = Duration::from_secs(5);
 
 /// How often it is looked whether the socket is still there.
-const LOOK: Duration = Duration::from_secs(10);
+const LOOK: Duration = Duration::from_secs(5);
 
 /// The bound socket, removed when dropped. Bound again when somebody else has removed it.
 #[derive(Debug)]

@@ -9,6 +9,7 @@ mod life;
 mod limits;
 mod nested;
 mod recover;
+mod removed;
 mod spare;
 mod tree;
 mod volumes;

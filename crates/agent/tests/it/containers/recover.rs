@@ -170,24 +170,24 @@ async fn a_container_whose_pid_record_is_lost_is_adopted_and_can_be_killed() {
 }
 
 #[tokio::test]
-async fn a_shim_that_was_stopped_goes_on_when_its_container_is_killed() {
+async fn a_shim_that_was_stopped_goes_on_when_its_container_ends() {
     use nix::sys::signal::{Signal, kill as send};
     use nix::unistd::Pid;
     let node = Node::new();
-    let agent = node.start().await;
-    launch(&agent, "c", "exec sleep 1000").await;
-    let init = i32::try_from(view(&agent, "c").unwrap().pid.unwrap()).unwrap();
-    let stat = std::fs::read_to_string(format!("/proc/{init}/stat")).unwrap();
-    let shim = stat.rsplit(')').next().unwrap().split_whitespace().nth(1);
-    send(
-        Pid::from_raw(shim.unwrap().parse().unwrap()),
-        Signal::SIGSTOP,
-    )
-    .unwrap();
-    // It has ended, and nobody has seen it.
-    send(Pid::from_raw(init), Signal::SIGKILL).unwrap();
-    kill(&agent, "c", 15).await;
-    assert_eq!(status(&agent, "c").await, 9);
+    // Launched, or taken over.
+    for taken_over in [false, true] {
+        let mut agent = node.start().await;
+        launch(&agent, "c", "exec sleep 1000").await;
+        let init = Pid::from_raw(pid(&agent, "c"));
+        if taken_over {
+            agent.shutdown().await;
+            agent = node.start().await;
+        }
+        send(Pid::from_raw(node.shims()[0]), Signal::SIGSTOP).unwrap();
+        send(init, Signal::SIGKILL).unwrap();
+        assert_eq!(status(&agent, "c").await, 9, "{taken_over}");
+        agent.shutdown().await;
+    }
 }
 
 #[tokio::test]

@@ -12,10 +12,8 @@ use longshore_supervisor::Tail;
 
 use super::ServiceArg;
 use crate::fault::{Exit, Fault};
-use crate::local::{Local, TempRoot};
+use crate::local::{Local, in_temp_root};
 use crate::output::{Out, printable};
-use crate::signals::Interrupts;
-use crate::verbs::block_on;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -43,9 +41,8 @@ const PASSED_ON: [&str; 3] = ["PATH", "HOME", "LANG"];
 pub(crate) fn run(args: Args, out: &mut Out) -> Result<Exit> {
     crate::logging::start_if_asked()?;
     let config = config(&args)?;
-    block_on(Box::pin(async {
-        let mut interrupts = Interrupts::new().context("cannot handle signals")?;
-        let local = Local::start(TempRoot::new("longshore-")?, vec![config]).await?;
+    in_temp_root(async |root, mut interrupts| {
+        let local = Local::start(&root, vec![config]).await?;
         let followed = tokio::select! {
             followed = follow(&local, &args.name, out) => followed,
             _ = interrupts.next() => Ok(()),
@@ -54,7 +51,7 @@ pub(crate) fn run(args: Args, out: &mut Out) -> Result<Exit> {
         followed?;
         ended?;
         Ok(Exit::Success)
-    }))
+    })
 }
 
 fn config(args: &Args) -> Result<PluginConfig> {
