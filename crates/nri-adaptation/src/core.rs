@@ -27,7 +27,7 @@ use crate::policy::{Policies, Timeouts};
 use crate::registry::Registry;
 use crate::runtime::{BoxFuture, Runtime};
 use crate::socket::{Listener, SocketOptions};
-use crate::status::{CloseCause, PluginKind, PluginState, PluginStatus};
+use crate::status::{CloseCause, Closed, PluginKind, PluginState, PluginStatus};
 use crate::validate::DefaultValidator;
 
 /// What the builder gathers.
@@ -215,6 +215,33 @@ impl Core {
         self.connect(stream, Origin::new(PluginKind::Attached));
     }
 
+    /// Takes a stream as the trunk of a plugin that the caller has started. Resolves to why it ended.
+    pub(crate) fn attach_launched(
+        self: &Arc<Self>,
+        stream: impl AsyncRead + AsyncWrite + Send + 'static,
+        id: PluginId,
+        pid: Option<u32>,
+    ) -> oneshot::Receiver<CloseCause> {
+        let (sender, ended) = oneshot::channel();
+        let origin = Origin {
+            pid,
+            fixed: Some(id),
+            ..Origin::new(PluginKind::Attached)
+        };
+        if !self.is_stopping() && !self.killed.is_cancelled() {
+            let core = Arc::clone(self);
+            self.tasks.spawn_on(
+                async move {
+                    let cause = plugin::run(core, stream, origin, None).await;
+                    // Nobody has to look.
+                    let _unheard = sender.send(cause);
+                },
+                &self.runtime_handle,
+            );
+        }
+        ended
+    }
+
     pub(crate) fn connect(
         self: &Arc<Self>,
         stream: impl AsyncRead + AsyncWrite + Send + 'static,
@@ -246,7 +273,7 @@ impl Core {
         }
         let cause = plugin.cause().unwrap_or(CloseCause::Shutdown);
         match cause {
-            CloseCause::Shutdown | CloseCause::Removed => {
+            CloseCause::Shutdown | CloseCause::Removed { .. } => {
                 tracing::info!(plugin = %plugin.name, %cause, "plugin is closed");
             }
             _ => tracing::warn!(plugin = %plugin.name, %cause, "plugin is closed"),
@@ -322,7 +349,12 @@ impl Core {
         drop(changes.wait_for(is_active).await);
     }
 
-    pub(crate) fn remove(&self, name: &str) -> usize {
+    pub(crate) fn remove(&self, name: &str, reason: &str) -> usize {
+        let cause = CloseCause::Removed {
+            reason: reason.to_owned(),
+        };
+        // What was closed before is old news now.
+        let forgotten = self.registry.forget(name);
         let plugins = self.registry.all();
         let named: Vec<_> = plugins
             .iter()
@@ -339,12 +371,21 @@ impl Core {
             let mut listed = named.iter();
             !listed.any(|plugin| plugin.id == launched.id)
         });
-        let away = away.count();
+        let mut gone = 0;
+        for launched in away {
+            gone += 1;
+            // One that had ended for good is old news, too.
+            if !launched.is_gone() {
+                let closed = Closed::now(cause.to_string());
+                self.registry
+                    .remember(PluginStatus::ended(&launched.id, closed, true, None));
+            }
+        }
         for plugin in &named {
-            self.close(plugin, CloseCause::Removed);
+            self.close(plugin, cause.clone());
         }
         let waived = self.registry.waive(name);
-        (named.len() + away).max(usize::from(waived))
+        (named.len() + gone).max(usize::from(waived || forgotten))
     }
 
     pub(crate) async fn shutdown(&self) {

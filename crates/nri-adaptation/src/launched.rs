@@ -71,6 +71,11 @@ impl Launched {
         Some(PluginStatus::ended(&self.id, ended, past.gone, last))
     }
 
+    /// It has ended, and is not started again.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.past().gone
+    }
+
     fn note(&self, reason: String) {
         self.past().closed = Some(Closed::now(reason));
     }

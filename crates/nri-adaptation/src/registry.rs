@@ -201,12 +201,18 @@ impl Registry {
         };
         state.all.remove(place);
         let was_active = plugin.state() == PluginState::Active;
-        let wanted = matches!(cause, CloseCause::Removed | CloseCause::Shutdown);
-        if !wanted {
+        let wanted = matches!(cause, CloseCause::Removed { .. } | CloseCause::Shutdown);
+        if !matches!(cause, CloseCause::Shutdown) {
             let reason = plugin
                 .cause()
+                .filter(|_| !wanted)
                 .map_or_else(|| cause.to_string(), |it| it.to_string());
-            state.remember(plugin.status().closed(Closed::now(reason)));
+            let mut status = plugin.status().closed(Closed::now(reason.clone()));
+            if wanted {
+                // What failed before is not why it is gone.
+                status.last_error = Some(reason);
+            }
+            state.remember(status);
         }
         if was_active && !wanted && self.is_missed(plugin) {
             let twin = state
@@ -228,7 +234,24 @@ impl Registry {
         required || (validator && self.compat == Compat::Correct)
     }
 
-    /// Forgets that a name is required, missed or was closed; tells whether it was.
+    /// Keeps what is known of a plugin that is gone for good and was not there at that moment.
+    pub(crate) fn remember(&self, closed: PluginStatus) {
+        let mut state = self.lock();
+        state.remember(closed);
+        self.publish(&state);
+    }
+
+    /// Forgets those of a name that were closed; tells whether there were any.
+    pub(crate) fn forget(&self, name: &str) -> bool {
+        let mut state = self.lock();
+        let before = state.closed.len();
+        state.closed.retain(|closed| !closed.is_named(name));
+        let forgotten = state.closed.len() < before;
+        self.publish(&state);
+        forgotten
+    }
+
+    /// Forgets that a name is required or missed; tells whether it was.
     pub(crate) fn waive(&self, name: &str) -> bool {
         let mut state = self.lock();
         let is = |known: &str| is_called(known, name);
@@ -240,10 +263,7 @@ impl Registry {
             .filter(|known| is(known))
             .cloned()
             .collect();
-        let mut gone = state.missed.len() < before;
-        let before = state.closed.len();
-        state.closed.retain(|closed| !closed.is_named(name));
-        gone |= state.closed.len() < before;
+        let gone = state.missed.len() < before;
         let waived = required.iter().any(|known| !state.waived.contains(known));
         state.waived.extend(required);
         self.publish(&state);

@@ -52,7 +52,8 @@ pub enum PluginState {
     /// It is required, and not there: containers are not created.
     Missing,
     /// It was closed, or ended for good; [`closed`](field@PluginStatus::closed) says why. Of plugins that are not
-    /// launched the last 64 are remembered, until they register again or are removed by name.
+    /// launched, and of those that an operator removed, the last 64 are remembered, until they register again or
+    /// are removed by name once more.
     Closed,
 }
 
@@ -272,8 +273,11 @@ pub enum CloseCause {
     #[error("its process has ended, and another one keeps its connection open")]
     Orphaned,
     /// The operator removed it.
-    #[error("the operator removed it")]
-    Removed,
+    #[error("the operator removed it{}{reason}", if reason.is_empty() { "" } else { ": " })]
+    Removed {
+        /// Why, in the operator's words; may be empty.
+        reason: String,
+    },
     /// The adaptation ends.
     #[error("the adaptation is shut down")]
     Shutdown,

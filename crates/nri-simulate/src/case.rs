@@ -4,7 +4,10 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
 
-use longshore_nri_api::{Container, Event, EventMask, PodSandbox, cost::Message};
+use longshore_nri_api::{
+    Container, ContainerAdjustment, ContainerUpdate, Event, EventMask, LinuxResources, PodSandbox,
+    cost::Message,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -168,6 +171,19 @@ impl Case {
         Ok(case)
     }
 
+    /// Refuses a case in which nothing happens: nobody means that everything is as expected then.
+    ///
+    /// # Errors
+    /// [`SimulateError::NoSteps`].
+    pub fn with_steps(self, origin: &str) -> Result<Self, SimulateError> {
+        if self.steps.is_empty() {
+            return Err(SimulateError::NoSteps {
+                origin: origin.to_owned(),
+            });
+        }
+        Ok(self)
+    }
+
     /// Reads a file of at most 16 MiB.
     ///
     /// # Errors
@@ -206,7 +222,7 @@ impl Case {
             message::<Container>(container, "containers")?;
         }
         for (index, step) in self.steps.iter().enumerate() {
-            step.what(index + 1)?;
+            step.check(index + 1)?;
         }
         self.check_numbers()
     }
@@ -227,9 +243,7 @@ impl Case {
         let mut all = 0_usize;
         for (index, step) in self.steps.iter().enumerate() {
             let place = format!("step {} of the case", index + 1);
-            let times = step.times.unwrap_or(1);
-            range(&place, "times", times, 1, Self::TIMES_MAX)?;
-            all = all.saturating_add(times);
+            all = all.saturating_add(step.times.unwrap_or(1));
             range(&place, "times with those before", all, 1, Self::TIMES_MAX)?;
         }
         Ok(())
@@ -253,8 +267,41 @@ impl Step {
     /// [`SimulateError`]: malformed, a member that does not exist, a step that makes no sense.
     pub fn parse(text: &str, origin: &str, number: usize) -> Result<Self, SimulateError> {
         let step: Self = parse(text, origin)?;
-        step.what(number)?;
+        step.check(number)?;
         Ok(step)
+    }
+
+    /// Whether it is understood, its messages and numbers too.
+    fn check(&self, number: usize) -> Result<(), SimulateError> {
+        let what = self.what(number)?;
+        let place = format!("step {number} of the case");
+        range(&place, "times", self.times.unwrap_or(1), 1, Case::TIMES_MAX)?;
+        described::<PodSandbox>(self.pod.as_ref(), &format!("{place}: pod"))?;
+        described::<Container>(self.container.as_ref(), &format!("{place}: container"))?;
+        if let Some(resources) = &self.resources {
+            if !matches!(
+                what,
+                Move::Event(Event::UpdateContainer | Event::UpdatePodSandbox)
+            ) {
+                return Err(SimulateError::Step {
+                    step: number,
+                    why: "`resources` are for UpdateContainer and UpdatePodSandbox: those of a new container are \
+                          in its `container.linux.resources`"
+                        .to_owned(),
+                });
+            }
+            message::<LinuxResources>(resources, &format!("{place}: resources"))?;
+        }
+        let Some(expected) = &self.expect else {
+            return Ok(());
+        };
+        if let Some(adjustment) = &expected.adjustment {
+            message::<ContainerAdjustment>(adjustment, &format!("{place}: expect.adjustment"))?;
+        }
+        for update in expected.updates.iter().flatten() {
+            message::<ContainerUpdate>(update, &format!("{place}: expect.updates"))?;
+        }
+        Ok(())
     }
 
     /// What it is.
@@ -311,6 +358,14 @@ fn range(
         min: min as u64,
         max: max as u64,
     })
+}
+
+/// A message that is described rather than named by its id.
+fn described<M: Message>(value: Option<&Value>, place: &str) -> Result<(), SimulateError> {
+    match value {
+        None | Some(Value::String(_)) => Ok(()),
+        Some(value) => message::<M>(value, place).map(drop),
+    }
 }
 
 /// A message in its JSON form. `place` is named in errors.
@@ -378,6 +433,40 @@ mod tests {
         }
     }
 
+    /// A line of a script is judged as a step of a case is.
+    #[test]
+    fn a_step_alone_is_judged_as_one_of_a_case() {
+        for (text, named) in [
+            (
+                "{event: StopContainer, container: c, times: 0}",
+                "times is 0",
+            ),
+            (
+                "{event: StopContainer, container: c, times: 100001}",
+                "times is 100001",
+            ),
+            ("{event: RunPodSandbox, pod: [p]}", "pod"),
+        ] {
+            let error = Step::parse(text, "line 3", 3).unwrap_err().to_string();
+            assert!(error.contains("step 3") && error.contains(named), "{error}");
+        }
+        Step::parse(
+            "{event: StopContainer, container: c, times: 100000}",
+            "line 1",
+            1,
+        )
+        .unwrap();
+    }
+
+    #[test]
+    fn a_case_in_which_nothing_happens_is_none() {
+        for text in ["", "{}", "steps: []", "pods: [{id: p}]"] {
+            let case = Case::parse(text, "case.yaml").unwrap();
+            let error = case.with_steps("case.yaml").unwrap_err().to_string();
+            assert!(error.starts_with("case.yaml has no steps"), "{error}");
+        }
+    }
+
     #[test]
     fn numbers_at_their_bounds_are_taken() {
         let text = "filler: 100000\nidle_peers: 1000\npolicy: {request_timeout_ms: 3600000}\n\
@@ -409,6 +498,30 @@ mod tests {
             ("steps: [{action: restart-runtime, ms: 1}]", "`ms`"),
             ("steps: [{event: StopContainer, ms: 1}]", "for actions"),
             ("steps: {", "case.yaml"),
+            (
+                "steps: [{event: RunPodSandbox, pod: {idd: p}}]",
+                "step 1 of the case: pod",
+            ),
+            (
+                "steps: [{event: StopContainer, container: c}, {event: StopContainer, container: [c]}]",
+                "step 2 of the case: container",
+            ),
+            (
+                "steps: [{event: UpdateContainer, container: c, resources: {cpus: 1}}]",
+                "step 1 of the case: resources",
+            ),
+            (
+                "steps: [{event: CreateContainer, pod: p, container: {id: c}, resources: {}}]",
+                "UpdateContainer and UpdatePodSandbox",
+            ),
+            (
+                "steps: [{event: StopContainer, container: c, expect: {adjustment: {envs: []}}}]",
+                "step 1 of the case: expect.adjustment",
+            ),
+            (
+                "steps: [{event: StopContainer, container: c, expect: {updates: [{id: c}]}}]",
+                "step 1 of the case: expect.updates",
+            ),
             (
                 "filler: 100001",
                 "the case: filler is 100001, and may be 0 to 100000",

@@ -95,6 +95,28 @@ pub enum SimulateError {
         /// Why.
         why: String,
     },
+    /// Two plugins have one name.
+    #[error("two plugins are named {name:?}: give one of them another name or index")]
+    Twins {
+        /// Their full name.
+        name: String,
+    },
+    /// There is nothing to play.
+    #[error("{origin} has no steps: there is nothing to play; `--print-example` prints a case")]
+    NoSteps {
+        /// The file, or `the case`.
+        origin: String,
+    },
+    /// A plugin's connection was closed before it was active, and its process goes on.
+    #[error("plugin {plugin:?} was closed before it was active: {cause}{more}")]
+    Closed {
+        /// Its full name.
+        plugin: String,
+        /// Why the runtime closed it, or that the plugin did.
+        cause: String,
+        /// Its last words; or nothing.
+        more: String,
+    },
     /// A plugin's program cannot be executed.
     #[error("plugin {plugin:?} cannot be started")]
     Launch {

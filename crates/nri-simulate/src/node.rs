@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use longshore_nri_adaptation::{
     ApplyUpdates, ChangeCause, Changes, NodeState, RuntimeError, Snapshot,
 };
-use longshore_nri_api::{Container, ContainerUpdate, PodSandbox};
+use longshore_nri_api::{Container, ContainerUpdate, PodSandbox, cost::Message};
 use longshore_nri_oci::oci_spec::runtime::Spec;
 
 /// Pods and containers, and what plugins wanted changed by themselves. A handle; clones share the table.
@@ -19,6 +19,33 @@ struct Table {
     pods: Vec<PodSandbox>,
     containers: Vec<(Container, Option<Spec>)>,
     changes: Vec<Changes>,
+    /// About what they take, in bytes.
+    changes_size: usize,
+    /// How many changes were not kept.
+    left_out: u64,
+}
+
+/// The most changes that are kept until a step tells them, and about how many bytes they may take: plugins ask as
+/// often as they like, and the next step may be far away.
+const CHANGES_MAX: usize = 1024;
+const CHANGES_SIZE_MAX: usize = 16 << 20;
+
+/// About what messages take, in bytes: themselves, and what they hold.
+fn size_of_all<M: Message>(messages: &[M]) -> usize {
+    let held: usize = messages.iter().map(|message| message.encoded_len()).sum();
+    size_of_val(messages) + held
+}
+
+impl Table {
+    fn note(&mut self, changes: Changes) {
+        let size = size_of_all(&changes.updates) + size_of_all(&changes.evictions);
+        if self.changes.len() == CHANGES_MAX || size > CHANGES_SIZE_MAX - self.changes_size {
+            self.left_out += 1;
+            return;
+        }
+        self.changes_size += size;
+        self.changes.push(changes);
+    }
 }
 
 impl Node {
@@ -63,9 +90,12 @@ impl Node {
             .retain(|(container, _)| container.id != id);
     }
 
-    /// What plugins wanted changed by themselves since the last call.
-    pub(crate) fn take_changes(&self) -> Vec<Changes> {
-        std::mem::take(&mut self.lock().changes)
+    /// What plugins wanted changed by themselves since the last call, and how much more they did than is kept.
+    pub(crate) fn take_changes(&self) -> (Vec<Changes>, u64) {
+        let mut table = self.lock();
+        table.changes_size = 0;
+        let left_out = std::mem::take(&mut table.left_out);
+        (std::mem::take(&mut table.changes), left_out)
     }
 
     fn lock(&self) -> MutexGuard<'_, Table> {
@@ -101,7 +131,7 @@ impl ApplyUpdates for Node {
         let failed = changes.updates.iter().filter(known).cloned().collect();
         let said = !changes.updates.is_empty() || !changes.evictions.is_empty();
         if said || changes.cause == ChangeCause::Unsolicited {
-            table.changes.push(changes);
+            table.note(changes);
         }
         Ok(failed)
     }

@@ -4,12 +4,13 @@ use std::ffi::OsString;
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream as StdStream;
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use longshore_nri_adaptation::launch::{Child, Program, spawn};
+use longshore_nri_adaptation::launch::{Child, Exit, Program, spawn};
 use longshore_nri_adaptation::socket::{Listener, SocketOptions};
-use longshore_nri_adaptation::{Adaptation, PluginKind, PluginState};
+use longshore_nri_adaptation::{Adaptation, CloseCause, PluginKind, PluginState};
 use longshore_nri_api::PluginId;
 use longshore_ttrpc::CloseReason;
 use tokio::net::UnixStream;
@@ -20,6 +21,16 @@ use crate::{SimulateError, Site};
 
 /// How long a plugin has to end after SIGTERM.
 const GRACE: Duration = Duration::from_secs(2);
+
+/// How long a process whose connection has ended may take to end too, before that is told instead.
+const LAST_WORDS: Duration = Duration::from_secs(3);
+
+/// What became of a plugin that was waited for.
+enum Came {
+    Active,
+    Exit(Exit),
+    Closed(CloseCause),
+}
 
 /// Who takes part.
 #[derive(Debug, Clone)]
@@ -79,10 +90,18 @@ pub(crate) struct Crew {
     plugins: Plugins,
     wait: Duration,
     waiting: fn(&Path, Duration),
-    running: Vec<(PluginId, Child)>,
+    running: Vec<Running>,
     idle: Vec<UnixStream>,
     door: Arc<Door>,
     accepting: Option<JoinHandle<()>>,
+}
+
+/// A plugin that was started.
+struct Running {
+    id: PluginId,
+    child: Child,
+    /// Resolves when its connection has ended, to why.
+    ended: Pin<Box<dyn Future<Output = Option<CloseCause>> + Send>>,
 }
 
 /// Where connections go: to the runtime that is up, if one is.
@@ -176,17 +195,19 @@ impl Crew {
                         plugin: plugin(),
                         source,
                     })?;
-                let stream = child.take_stream();
-                self.running.push((command.id.clone(), child));
-                match stream {
-                    Some(stream) => runtime.attach(stream),
-                    None => {
-                        return Err(SimulateError::Plugin {
-                            plugin: plugin(),
-                            why: "its socket is gone".to_owned(),
-                        });
-                    }
-                }
+                let Some(stream) = child.take_stream() else {
+                    return Err(SimulateError::Plugin {
+                        plugin: plugin(),
+                        why: "its socket is gone".to_owned(),
+                    });
+                };
+                let pid = u32::try_from(child.pid()).ok();
+                let ended = runtime.attach_launched(stream, command.id.clone(), pid);
+                self.running.push(Running {
+                    id: command.id.clone(),
+                    child,
+                    ended: Box::pin(ended),
+                });
             }
         }
         self.active(runtime).await
@@ -216,22 +237,37 @@ impl Crew {
             }
             return Ok(());
         }
-        for (id, child) in &mut self.running {
+        for Running { id, child, ended } in &mut self.running {
             let name = id.to_string();
             let here = async {
                 tokio::select! {
-                    () = runtime.active(&name) => None,
-                    exit = child.wait() => Some(exit),
+                    () = runtime.active(&name) => Came::Active,
+                    exit = child.wait() => Came::Exit(exit),
+                    Some(cause) = ended => Came::Closed(cause),
                 }
             };
-            let outcome = timeout_at(deadline, here).await;
+            let came = match timeout_at(deadline, here).await {
+                // Its process ends too, most likely, and says more.
+                Ok(Came::Closed(cause)) => {
+                    match timeout_at(Instant::now() + LAST_WORDS, child.wait()).await {
+                        Ok(exit) => Ok(Came::Exit(exit)),
+                        Err(_) => Ok(Came::Closed(cause)),
+                    }
+                }
+                came => came,
+            };
             let more = || closed_because(runtime, &name, began) + &last_words(child);
-            return Err(match outcome {
-                Ok(None) => continue,
-                Ok(Some(exit)) => SimulateError::Ended {
+            return Err(match came {
+                Ok(Came::Active) => continue,
+                Ok(Came::Exit(exit)) => SimulateError::Ended {
                     more: more(),
                     plugin: name,
                     exit,
+                },
+                Ok(Came::Closed(cause)) => SimulateError::Closed {
+                    plugin: name,
+                    cause: cause.to_string(),
+                    more: last_words(child),
                 },
                 Err(_) => late(format!("plugin {name:?} was not active"), more()),
             });
@@ -242,7 +278,7 @@ impl Crew {
     /// Kills what was started and cuts the connections of others; waits until the runtime has seen it.
     pub(crate) async fn kill(&mut self, runtime: &Adaptation) {
         self.door.set(None);
-        for (_, child) in &mut self.running {
+        for Running { child, .. } in &mut self.running {
             child.terminate(Duration::ZERO).await;
         }
         self.running.clear();
@@ -259,7 +295,7 @@ impl Crew {
     /// Lets nobody in any more; what was started ends gracefully.
     pub(crate) async fn end(&mut self) {
         self.door.set(None);
-        for (_, child) in &mut self.running {
+        for Running { child, .. } in &mut self.running {
             child.terminate(GRACE).await;
         }
         self.running.clear();
@@ -288,8 +324,8 @@ impl Crew {
 
     fn child(&self, plugin: &str) -> Option<&Child> {
         let mut running = self.running.iter();
-        let (_, child) = running.find(|(id, _)| id.to_string() == plugin)?;
-        Some(child)
+        let running = running.find(|running| running.id.to_string() == plugin)?;
+        Some(&running.child)
     }
 }
 

@@ -49,9 +49,21 @@ impl Play {
     /// A play in which plugins have 10 s to come.
     ///
     /// # Errors
-    /// [`SimulateError`]: a step or message of the case makes no sense, or its runtime is not known.
+    /// [`SimulateError`]: a step or message of the case makes no sense, its runtime is not known, or two plugins
+    /// have one name.
     pub fn new(case: Case, plugins: Plugins) -> Result<Self, SimulateError> {
         case.check()?;
+        if let Plugins::Commands(commands) = &plugins {
+            let mut names = BTreeSet::new();
+            if let Some(twin) = commands
+                .iter()
+                .find(|command| !names.insert(command.id.to_string()))
+            {
+                return Err(SimulateError::Twins {
+                    name: twin.id.to_string(),
+                });
+            }
+        }
         Ok(Self {
             profile: Profile::parse(&case.runtime)?,
             case,
@@ -183,6 +195,8 @@ impl Stage {
         time: usize,
     ) -> Result<StepReport, SimulateError> {
         let began = Instant::now();
+        // Whoever runs the play can stop it, also where no plugin is waited for.
+        tokio::task::yield_now().await;
         let (name, outcome) = match step.what(number)? {
             Move::Action(action) => self.act(action, step).await?,
             Move::Event(event) => match &step.container {
@@ -219,6 +233,13 @@ impl Stage {
             None => self.losses(),
             Some(_) => Vec::new(),
         };
+        let (unsolicited, left_out) = self.node.take_changes();
+        let mut notes = Vec::new();
+        if left_out > 0 {
+            notes.push(format!(
+                "{left_out} more times plugins asked by themselves, which was too much to be kept"
+            ));
+        }
         Ok(StepReport {
             step: number,
             name,
@@ -227,8 +248,8 @@ impl Stage {
             problems,
             skipped,
             losses,
-            notes: Vec::new(),
-            unsolicited: self.node.take_changes(),
+            notes,
+            unsolicited,
         })
     }
 

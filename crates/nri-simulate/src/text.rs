@@ -50,13 +50,33 @@ pub fn step(step: &StepReport) -> String {
     out
 }
 
+/// The most of one text of a plugin that is shown, in characters.
+const SHOWN_MAX: usize = 4096;
+
+/// A text that a plugin chose, as one line that does nothing to a terminal.
+fn shown(text: &str) -> String {
+    let mut characters = text.chars();
+    let mut line: String = characters
+        .by_ref()
+        .take(SHOWN_MAX)
+        .map(|c| if c.is_control() { '\u{fffd}' } else { c })
+        .collect();
+    match characters.count() {
+        0 => {}
+        more => {
+            let _ = write!(line, ".. ({more} more characters)");
+        }
+    }
+    line
+}
+
 fn write_step(out: &mut String, step: &StepReport) {
     let mark = match (step.ok(), &step.skipped) {
         (false, _) => "BAD ",
         (true, Some(_)) => "skip",
         (true, None) => "ok  ",
     };
-    let _ = writeln!(out, "{mark} {}  {:.1?}", step.name, step.took);
+    let _ = writeln!(out, "{mark} {}  {:.1?}", shown(&step.name), step.took);
     match &step.outcome {
         Outcome::Told | Outcome::Skipped | Outcome::Answered { .. } => {}
         Outcome::Created {
@@ -67,7 +87,7 @@ fn write_step(out: &mut String, step: &StepReport) {
             ..
         } => {
             for line in diff(before, after).lines() {
-                let _ = writeln!(out, "     {line}");
+                let _ = writeln!(out, "     {}", shown(line));
             }
             changes(
                 out,
@@ -88,14 +108,14 @@ fn write_step(out: &mut String, step: &StepReport) {
                 let made = own.linux.clone().unwrap_or_default().resources;
                 let (asked, made) = (stripped(&**asked), stripped(&made.unwrap_or_default()));
                 for line in diff(&asked, &made).lines() {
-                    let _ = writeln!(out, "     {line}");
+                    let _ = writeln!(out, "     {}", shown(line));
                 }
             }
             changes(out, others.map(|update| &*update.container_id), evictions);
         }
         Outcome::Failed { error } => {
             if step.problems.is_empty() {
-                let _ = writeln!(out, "     fails as expected: {error}");
+                let _ = writeln!(out, "     fails as expected: {}", shown(error));
             }
         }
     }
@@ -112,7 +132,7 @@ fn write_step(out: &mut String, step: &StepReport) {
     }
     let notes = step.notes.iter().map(String::as_str);
     for line in step.wrong().chain(notes).flat_map(str::lines) {
-        let _ = writeln!(out, "     {line}");
+        let _ = writeln!(out, "     {}", shown(line));
     }
 }
 
@@ -122,9 +142,55 @@ fn changes<'a>(
     evictions: &[(String, String)],
 ) {
     for container in updates {
-        let _ = writeln!(out, "     updates {container}");
+        let _ = writeln!(out, "     updates {}", shown(container));
     }
     for (plugin, container) in evictions {
-        let _ = writeln!(out, "     {plugin} evicts {container}");
+        let _ = writeln!(out, "     {} evicts {}", shown(plugin), shown(container));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    /// Plugins choose errors, names and ids: none of them reaches the terminal as anything but text, or looks
+    /// like a line of the report.
+    #[test]
+    fn what_plugins_say_is_no_more_than_text() {
+        let evil = "\x1b[31mred\nok   fake\0\u{9b}2J";
+        let outcomes = [
+            Outcome::Failed { error: evil.into() },
+            Outcome::Changed {
+                requested: None,
+                updates: vec![longshore_nri_api::ContainerUpdate::new(evil)],
+                evictions: vec![("10-a".into(), evil.into())],
+            },
+        ];
+        for (outcome, problems) in outcomes.into_iter().flat_map(|outcome| {
+            [Vec::new(), vec![evil.to_owned(), "x".repeat(100_000)]]
+                .map(|problems| (outcome.clone(), problems))
+        }) {
+            let report = StepReport {
+                step: 1,
+                name: evil.to_owned(),
+                took: Duration::ZERO,
+                outcome,
+                problems,
+                skipped: None,
+                losses: vec![evil.to_owned()],
+                notes: vec![evil.to_owned()],
+                unsolicited: Vec::new(),
+            };
+            let text = step(&report);
+            assert!(
+                !text.chars().any(|c| c.is_control() && c != '\n'),
+                "{text:?}"
+            );
+            let fakes = text.lines().filter(|line| line.starts_with("ok   fake"));
+            assert_eq!(fakes.count(), 0, "{text}");
+            assert!(text.len() < 16 * SHOWN_MAX, "{} bytes", text.len());
+        }
     }
 }

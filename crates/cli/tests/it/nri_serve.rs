@@ -219,6 +219,37 @@ fn a_plugin_that_is_removed_is_closed() {
     serve.ended(0);
 }
 
+/// Why it is gone is told where it is looked for, until the operator has seen it.
+#[test]
+fn a_plugin_that_was_removed_is_listed_with_the_reason() {
+    let home = Home::new();
+    let mut serve = Serve::start(&home, &["--script", "-"]);
+    let bundled = plugin(&home);
+    serve.step(&json!({"action": "wait-for-plugin", "plugin": "10-bundled"}));
+    // A process that is stopped does not come back.
+    let pid = Pid::from_raw(i32::try_from(bundled.id()).unwrap());
+    kill(pid, Signal::SIGSTOP).unwrap();
+    let remove = |args: &[&str]| {
+        let all = [&["nri", "remove"], args, &["--control", "c.sock"]].concat();
+        home.run(all)
+    };
+    remove(&["bundled", "--reason", "it is in the way"]).exits(0);
+    let listed = serve.ls();
+    assert_eq!(listed[0]["state"], "closed", "{listed:?}");
+    assert_eq!(
+        listed[0]["last_error"], "the operator removed it: it is in the way",
+        "{listed:?}"
+    );
+    remove(&["bundled"]).exits(0);
+    assert_eq!(serve.ls(), Vec::<Value>::new());
+    // What cannot be meant is refused as an error of the command line.
+    remove(&[""]).exits(2);
+    remove(&["bundled", "--reason", &"x".repeat(1025)]).exits(2);
+    kill(pid, Signal::SIGKILL).unwrap();
+    reap(bundled);
+    serve.ended(0);
+}
+
 #[test]
 fn plugins_of_a_directory_are_launched_with_their_configuration_and_end_with_the_runtime() {
     let home = Home::new();
@@ -258,7 +289,7 @@ fn plugins_of_a_directory_are_launched_with_their_configuration_and_end_with_the
         .iter()
         .any(|plugin| plugin["name"] == "20-launched");
     let done = serve.end(Signal::SIGINT, 0);
-    assert_eq!(skips, done.stderr.contains("warning: "), "{done:#?}");
+    assert_eq!(skips, done.stderr.contains("skips a plugin: "), "{done:#?}");
 }
 
 #[test]
@@ -305,7 +336,7 @@ fn what_cannot_be_served_is_refused_and_leaves_nothing() {
             1,
             "step 1 of the case",
         ),
-        (&["nri.sock", "--runtime", "docker@1"], 1, "containerd@1.7"),
+        (&["nri.sock", "--runtime", "docker@1"], 2, "containerd@1.7"),
         (
             &["nri.sock", "--control", "nri.sock"],
             2,

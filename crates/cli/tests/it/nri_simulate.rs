@@ -247,6 +247,7 @@ fn the_example_that_is_printed_is_a_case() {
 fn what_makes_no_sense_is_refused_in_one_line() {
     let home = Home::new();
     home.write("case.yaml", "stpes: []");
+    home.write("empty.yaml", "");
     home.write("many.yaml", "filler: 100001");
     for (args, code, named) in [
         (&[][..], 2, "name a plugin"),
@@ -260,6 +261,7 @@ fn what_makes_no_sense_is_refused_in_one_line() {
             1,
             "slow, big-sync, restart, idle-peers, required, conflict",
         ),
+        (&["-f", "empty.yaml", "--", "/bin/true"], 1, "no steps"),
         (
             &["-f", "many.yaml", "--", "/bin/true"],
             1,
@@ -267,7 +269,7 @@ fn what_makes_no_sense_is_refused_in_one_line() {
         ),
         (
             &["--runtime", "docker@1", "--", "/bin/true"],
-            1,
+            2,
             "containerd@1.7",
         ),
         (

@@ -152,15 +152,18 @@ fn a_runtimes_socket_is_not_taken_and_what_is_no_record_is_refused() {
     let home = Home::new();
     let runtime = home.join("runtime.sock");
     let _listener = UnixListener::bind(&runtime).unwrap();
-    let taken = home
-        .command(["nri", "trace", "--listen"])
-        .arg(&runtime)
-        .arg("--connect")
-        .arg(&runtime)
-        .output()
-        .map(Done::from)
-        .unwrap()
-        .exits(1);
+    let trace = |connect: &str| {
+        home.command(["nri", "trace", "--listen"])
+            .arg(&runtime)
+            .arg("--connect")
+            .arg(home.join(connect))
+            .output()
+            .map(Done::from)
+            .unwrap()
+    };
+    let itself = trace("runtime.sock").exits(2);
+    assert!(itself.stderr.contains("are one socket"), "{itself:#?}");
+    let taken = trace("other.sock").exits(1);
     assert!(
         taken.stderr.contains("another runtime serves"),
         "{taken:#?}"

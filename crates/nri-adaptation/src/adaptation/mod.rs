@@ -8,13 +8,14 @@ pub use builder::Builder;
 use std::fmt;
 use std::sync::Arc;
 
+use longshore_nri_api::PluginId;
 use longshore_ttrpc::KeyValue;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::core::Core;
-use crate::status::PluginStatus;
+use crate::status::{CloseCause, PluginStatus};
 
 /// The runtime's side of NRI: all plugins of a node, as one.
 ///
@@ -82,6 +83,20 @@ impl Adaptation {
         self.core.attach(stream);
     }
 
+    /// Takes a connected stream as the trunk of a plugin that the caller has started: `id` is who it is,
+    /// whatever it registers as, and it needs no place among those that have not registered. The future resolves
+    /// to why the connection ended, or to nothing when the adaptation takes no plugins any more; the plugin stays
+    /// when it is dropped.
+    pub fn attach_launched(
+        &self,
+        stream: impl AsyncRead + AsyncWrite + Send + 'static,
+        id: PluginId,
+        pid: Option<u32>,
+    ) -> impl Future<Output = Option<CloseCause>> + Send + 'static {
+        let ended = self.core.attach_launched(stream, id, pid);
+        async move { ended.await.ok() }
+    }
+
     /// The plugins: active ones in the order in which they are asked, then those that are not
     /// (yet), then what is missing, then those that were closed, with why and when.
     #[must_use]
@@ -102,8 +117,14 @@ impl Adaptation {
 
     /// Removes plugins by full or base name: closes them, stops launched ones for good, and lets
     /// containers be created without them if they were required. Returns how many there were.
+    /// They are listed as closed from then on, until they come back or are removed once more.
     pub fn remove_plugin(&self, name: &str) -> usize {
-        self.core.remove(name)
+        self.core.remove(name, "")
+    }
+
+    /// As [`Self::remove_plugin`], with the operator's `reason`, which is told with their status.
+    pub fn remove_plugin_because(&self, name: &str, reason: &str) -> usize {
+        self.core.remove(name, reason)
     }
 
     /// Ends everything gracefully: no plugin is accepted any more, each is asked to shut down,

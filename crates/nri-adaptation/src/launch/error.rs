@@ -1,7 +1,7 @@
 //! What can go wrong with plugins that are launched.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use longshore_nri_api::InvalidName;
 
@@ -78,7 +78,7 @@ pub enum LaunchError {
         problem: String,
     },
     /// The plugin cannot be started.
-    #[error("cannot start {path:?}")]
+    #[error("cannot start {path:?}{}", hint(path, source))]
     Spawn {
         /// The executable.
         path: PathBuf,
@@ -86,4 +86,15 @@ pub enum LaunchError {
         #[source]
         source: io::Error,
     },
+}
+
+/// What is missing where the file itself is there.
+fn hint(path: &Path, source: &io::Error) -> &'static str {
+    match source.kind() {
+        io::ErrorKind::NotFound if path.exists() => {
+            ": the interpreter or loader that it names is missing"
+        }
+        io::ErrorKind::PermissionDenied if path.is_file() => ": is it executable (chmod +x)?",
+        _ => "",
+    }
 }

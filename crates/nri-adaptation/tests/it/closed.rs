@@ -65,7 +65,13 @@ async fn a_plugin_that_was_closed_is_listed_with_why_and_when_until_it_is_back()
     assert_eq!(names(&adaptation), ["90-stays"]);
     assert_eq!(adaptation.remove_plugin("stays"), 1);
     stays.closed().await;
-    assert!(adaptation.plugins().is_empty(), "it was not wanted");
+    let removed = status(&adaptation, "90-stays", PluginState::Closed).await;
+    assert_eq!(
+        removed.last_error.as_deref(),
+        Some("the operator removed it")
+    );
+    assert_eq!(adaptation.remove_plugin("stays"), 1, "and is seen");
+    assert!(adaptation.plugins().is_empty());
 }
 
 #[tokio::test]

@@ -120,7 +120,11 @@ async fn point_07_a_launched_plugin_that_crashes_is_started_again_and_one_that_i
     assert_eq!(env(&create(&adaptation, 0).await.unwrap()), ["CHILD"]);
     let second = adaptation.plugins()[0].pid.unwrap();
     assert_eq!(adaptation.remove_plugin("10-a"), 1);
-    until(&adaptation, || adaptation.plugins().is_empty()).await;
+    let removed = &adaptation.plugins()[0];
+    assert_eq!(
+        (removed.state, removed.last_error.as_deref()),
+        (PluginState::Closed, Some("the operator removed it"))
+    );
     soon(async {
         while is_there(second) {
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -153,7 +157,17 @@ async fn row_256_a_launched_plugin_that_exits_at_once_does_not_fail_the_start_an
     let status = seen.unwrap();
     assert_eq!(status.name, "10-true");
     assert_eq!(Some(status.closed.unwrap().reason), status.last_error);
-    assert_eq!(adaptation.remove_plugin("true"), 1);
+    assert_eq!(
+        adaptation.remove_plugin_because("true", "it does nothing"),
+        1
+    );
+    let removed = &adaptation.plugins()[0];
+    assert_eq!(removed.state, PluginState::Closed);
+    assert_eq!(
+        removed.last_error.as_deref(),
+        Some("the operator removed it: it does nothing")
+    );
+    assert_eq!(adaptation.remove_plugin("true"), 1, "and is seen");
     assert!(adaptation.plugins().is_empty());
     create(&adaptation, 0).await.unwrap();
 }

@@ -12,6 +12,7 @@
 mod cases;
 mod external;
 mod files;
+mod odd;
 mod plugin;
 mod replay;
 mod results;

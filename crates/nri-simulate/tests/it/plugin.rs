@@ -1,12 +1,13 @@
 //! What this program does when it was started as a plugin.
 
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use longshore_nri_stub::api::{
     Container, ContainerAdjustment, ContainerUpdate, LinuxResources, Mount, PodSandbox,
     ValidateContainerAdjustmentRequest,
 };
-use longshore_nri_stub::{HandlerError, Stub, plugin};
+use longshore_nri_stub::{Handle, HandlerError, Stub, plugin};
 
 /// Sets a variable and mounts something.
 pub(crate) struct Tuner;
@@ -82,6 +83,26 @@ impl Judge {
     }
 }
 
+/// Asks for changes by itself, very often.
+struct Greedy(Arc<OnceLock<Handle>>);
+
+#[plugin]
+impl Greedy {
+    async fn create_container(
+        &self,
+        _: PodSandbox,
+        _: Container,
+    ) -> Result<ContainerAdjustment, HandlerError> {
+        let handle = self.0.get().ok_or("too early")?;
+        for _ in 0..1100 {
+            handle
+                .update_containers(vec![ContainerUpdate::new("c0")])
+                .await?;
+        }
+        Ok(ContainerAdjustment::default())
+    }
+}
+
 /// A test that holds nothing where this program was not started as a plugin.
 #[test]
 fn as_a_plugin() {
@@ -99,6 +120,14 @@ fn as_a_plugin() {
         "sleeper" => drop(runtime.block_on(stub.run(Sleeper))),
         "updater" => drop(runtime.block_on(stub.run(Updater))),
         "judge" => drop(runtime.block_on(stub.run(Judge))),
+        "greedy" => {
+            let handle = Arc::new(OnceLock::new());
+            let stub = stub.build(Greedy(Arc::clone(&handle))).unwrap();
+            assert!(handle.set(stub.handle()).is_ok());
+            drop(runtime.block_on(stub.run()));
+        }
+        // Started as `alias`, it says that it is somebody else.
+        "alias" => drop(runtime.block_on(stub.name("another").run(Tuner))),
         "quitter" => {
             use std::io::Write as _;
             writeln!(std::io::stderr(), "this plugin has no heart").unwrap();

@@ -137,7 +137,10 @@ fn describe(status: &StubStatus, socket: &Path) -> Option<String> {
     match status.phase {
         Phase::Active => Some(format!(
             "serves {} {} at {socket}",
-            status.runtime_name.as_deref().unwrap_or("a runtime"),
+            match status.runtime_name.as_deref() {
+                None | Some("") => "a runtime without a name",
+                Some(name) => name,
+            },
             status.runtime_version.as_deref().unwrap_or_default(),
         )),
         Phase::Waiting(_) => Some(match &status.last_error {

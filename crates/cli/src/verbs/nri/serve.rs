@@ -73,7 +73,7 @@ pub(crate) fn run(args: Args, out: &mut Out) -> Result<Exit> {
     };
     if let Some(runtime) = &args.runtime {
         // Before anything is made.
-        Profile::parse(runtime)?;
+        Profile::parse(runtime).map_err(|error| Fault::new(Exit::Usage, error.to_string()))?;
         case.runtime.clone_from(runtime);
     }
     if let Some(timeout) = args.request_timeout {
@@ -151,12 +151,11 @@ fn programs(args: &Args) -> Result<Vec<Program>> {
     std::fs::read_dir(plugins).with_context(|| format!("cannot read {}", plugins.display()))?;
     let found = discover(&options)?;
     for skipped in found.skipped {
-        let reason = chain(&skipped.reason.into());
-        // Nobody is left to tell when stderr is closed.
-        let _closed = std::io::Write::write_fmt(
-            &mut std::io::stderr(),
-            format_args!("warning: {}: {reason}\n", skipped.path.display()),
-        );
+        // The reason names the file.
+        super::note(format_args!(
+            "skips a plugin: {}",
+            chain(&skipped.reason.into())
+        ));
     }
     Ok(found.programs)
 }

@@ -1,7 +1,8 @@
 //! `longshore nri simulate`: plugins tried out without a cluster.
 
 use std::ffi::OsString;
-use std::io::ErrorKind;
+use std::fs::File;
+use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -93,10 +94,7 @@ pub(crate) fn run(args: Args, out: &mut Out) -> Result<Exit> {
     }
     if let Some(record) = &args.replay {
         let report = super::replay::run(record, &plugins(&args)?, args.wait)?;
-        if let Some(path) = &args.junit {
-            write(path, &junit(&report, &record.display().to_string()))?;
-        }
-        return show(&report, args.json, out);
+        return tell(&report, &record.display().to_string(), &args, out);
     }
     let (case, file) = case(&args)?;
     if args.update && file.is_none() {
@@ -106,7 +104,7 @@ pub(crate) fn run(args: Args, out: &mut Out) -> Result<Exit> {
     }
     let mut play_of = Play::new(case, plugins(&args)?)?;
     if let Some(runtime) = &args.runtime {
-        play_of.profile = Profile::parse(runtime)?;
+        play_of.profile = Profile::parse(runtime).map_err(|error| usage(error.to_string()))?;
     }
     play_of.wait = args.wait;
     play_of.waiting = |socket, wait| {
@@ -126,13 +124,20 @@ pub(crate) fn run(args: Args, out: &mut Out) -> Result<Exit> {
     if let (true, Some(path)) = (args.update, &file) {
         report = update(&play_of.case, report, path)?;
     }
+    let suite = file
+        .as_deref()
+        .unwrap_or_else(|| Path::new("longshore nri simulate"));
+    tell(&report, &suite.display().to_string(), &args, out)
+}
+
+/// What was found out is shown also where it cannot be written.
+fn tell(report: &Report, suite: &str, args: &Args, out: &mut Out) -> Result<Exit> {
+    let shown = show(report, args.json, out)?;
     if let Some(path) = &args.junit {
-        let suite = file
-            .as_deref()
-            .unwrap_or_else(|| Path::new("longshore nri simulate"));
-        write(path, &junit(&report, &suite.display().to_string()))?;
+        out.flush()?;
+        write(path, &junit(report, suite))?;
     }
-    show(&report, args.json, out)
+    Ok(shown)
 }
 
 /// Writes down what came as what is expected, which it is from then on.
@@ -144,7 +149,7 @@ fn update(case: &Case, report: Report, path: &Path) -> Result<Report> {
         ));
         return Ok(report);
     };
-    write(path, &case.to_text(path)?)?;
+    replace(path, &case.to_text(path)?)?;
     let expected = case.steps.iter().filter(|step| step.expect.is_some());
     let changed = report.steps.iter().filter(|step| !step.ok());
     note(format_args!(
@@ -178,7 +183,10 @@ fn case(args: &Args) -> Result<(Case, Option<PathBuf>)> {
     match built_in {
         Some((name, _, text)) => Ok((Case::parse(text, name)?, None)),
         None => match Case::load(file) {
-            Ok(case) => Ok((case, Some(file.clone()))),
+            Ok(case) => {
+                let case = case.with_steps(&file.display().to_string())?;
+                Ok((case, Some(file.clone())))
+            }
             Err(SimulateError::File { source, .. }) if source.kind() == ErrorKind::NotFound => {
                 let names: Vec<_> = BUILT_IN.iter().map(|(name, ..)| *name).collect();
                 let hint = format!("the built-in cases are {}", names.join(", "));
@@ -253,6 +261,63 @@ fn usage(message: impl Into<String>) -> anyhow::Error {
     Fault::new(Exit::Usage, message).into()
 }
 
+/// Puts `text` in the place of a file, all of it or nothing. A link stays one, and the mode what it was.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a case is a file of its author, not state"
+)]
+fn replace(path: &Path, text: &str) -> Result<()> {
+    let context = || format!("cannot write {}, which stays as it was", path.display());
+    let path = std::fs::canonicalize(path).with_context(context)?;
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".new-{}", std::process::id()));
+    let new = path.with_file_name(name);
+    let done = fill(&new, &path, text).and_then(|()| std::fs::rename(&new, &path));
+    if done.is_err() {
+        // It may not even have been made.
+        let _gone = std::fs::remove_file(&new);
+    }
+    done.with_context(context)
+}
+
+/// Makes the file that takes the place of `old`.
+fn fill(new: &Path, old: &Path, text: &str) -> std::io::Result<()> {
+    let mode = std::fs::metadata(old)?.permissions();
+    let mut file = File::options().write(true).create_new(true).open(new)?;
+    file.write_all(text.as_bytes())?;
+    file.set_permissions(mode)?;
+    file.sync_all()
+}
+
 fn write(path: &Path, text: &str) -> Result<()> {
     std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::*;
+
+    #[test]
+    fn a_file_is_replaced_behind_its_link_and_keeps_its_mode() {
+        let dir = tempfile::tempdir().unwrap();
+        let (file, link) = (dir.path().join("case.yaml"), dir.path().join("link.yaml"));
+        std::fs::write(&file, "old").unwrap();
+        std::fs::set_permissions(&file, PermissionsExt::from_mode(0o640)).unwrap();
+        symlink("case.yaml", &link).unwrap();
+        replace(&link, "new").unwrap();
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "new");
+        let mode = std::fs::metadata(&file).unwrap().permissions().mode();
+        assert_eq!(mode & 0o7777, 0o640);
+        assert!(std::fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(
+            std::fs::read_dir(dir.path()).unwrap().count(),
+            2,
+            "nothing is left"
+        );
+        // What cannot be replaced stays, and nothing lies beside it.
+        replace(&dir.path().join("missing"), "new").unwrap_err();
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 2);
+    }
 }

@@ -14,7 +14,7 @@ use nix::fcntl::OFlag;
 use tokio::sync::mpsc;
 
 use super::{absolute, note};
-use crate::fault::Exit;
+use crate::fault::{Exit, Fault};
 use crate::output::Out;
 use crate::signals::Interrupts;
 use crate::verbs::{block_on, millis};
@@ -60,6 +60,10 @@ pub(crate) fn run(args: Args, out: &mut Out) -> Result<Exit> {
         (Some(file), ..) => show(&file, &view, out),
         (None, Some(listen), Some(connect)) => {
             let (listen, connect) = (absolute(&listen)?, absolute(&connect)?);
+            if listen == connect {
+                let text = "--listen and --connect are one socket: plugins would be connected to themselves";
+                return Err(Fault::new(Exit::Usage, text).into());
+            }
             block_on(record(listen, connect, args.output, &view, out))
         }
         // The parser has refused it.

@@ -134,7 +134,7 @@ impl nri_server::Nri for NriControl {
                 builtin.name
             )));
         }
-        let removed = adaptation.remove_plugin(&name);
+        let removed = adaptation.remove_plugin_because(&name, &reason);
         if removed == 0 {
             return Err(Status::not_found(unknown(&name, &known)));
         }
