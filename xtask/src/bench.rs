@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
-use crate::sh;
+use crate::{engine, sh};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
@@ -33,6 +33,8 @@ enum Name {
     Checkpoint,
     /// The adaptation and the stub of NRI, beside Go's.
     Nri,
+    /// Tasks of the docker executor, beside the engine's own calls.
+    Docker,
 }
 
 impl Name {
@@ -41,6 +43,7 @@ impl Name {
             Self::Csi => &["bench-csi", "bench-agent"],
             Self::Checkpoint => &["bench-checkpoint"],
             Self::Nri => &["bench-nri"],
+            Self::Docker => &["bench-docker"],
         }
     }
 }
@@ -56,6 +59,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     match options.name {
         // The others start the daemon and its shim.
         Name::Nri => build.args(["--bin", "bench-nri", "--bin", "bench-nri-plugin"]),
+        Name::Docker => build.args(["--bin", "bench-docker"]),
         Name::Csi | Name::Checkpoint => {
             build.args(["--package", "longshore", "--package", "longshore-agent"])
         }
@@ -65,6 +69,12 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     if !status.success() {
         bail!("`{}` ended with {status}", sh::show(&build));
     }
+    let private = match options.name {
+        Name::Docker if std::env::var_os(engine::VARIABLE).is_none() => {
+            Some(engine::Engine::for_tests()?)
+        }
+        _ => None,
+    };
     let release = sh::target_dir(root).join("release");
     let flags = [
         (options.json, "--json"),
@@ -78,6 +88,11 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
             .current_dir(root)
             .stdin(Stdio::null())
             .env("LONGSHORE_BIN", release.join("longshore"))
+            .envs(
+                private
+                    .as_ref()
+                    .map(|engine| (engine::VARIABLE, engine.address())),
+            )
             .status()
             .with_context(|| format!("starting {program}"))?;
         if !status.success() {
