@@ -80,6 +80,7 @@ const TARGETS: &[Target] = &[
         protos: &[
             "longshore/control/v1/control.proto",
             "longshore/control/v1/nri.proto",
+            "longshore/control/v1/task.proto",
         ],
         services: true,
         stubs: false,

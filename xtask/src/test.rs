@@ -31,6 +31,7 @@ const PEERS: &[&str] = &[
 /// Crates whose tests ask for a Docker engine.
 const ASK_FOR_DOCKER: &[&str] = &[
     "longshore-docker-executor",
+    "longshore",
     "longshore-docker-shim",
     "longshore-engine",
     "longshore-image-containers",

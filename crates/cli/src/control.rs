@@ -17,7 +17,8 @@ use tokio::time::Instant;
 use tonic::transport::Endpoint;
 use tonic::{Code, Status};
 
-use self::named::{Broken, Named};
+use self::named::Broken;
+pub(crate) use self::named::Named;
 use crate::fault::{Exit, Fault};
 
 pub(crate) type Control = ControlClient<Named>;
@@ -58,7 +59,13 @@ impl DaemonArgs {
 
     /// A connection to the daemon.
     pub(crate) async fn connect(&self) -> Result<Control> {
-        connect(&self.runtime()?.control_socket()).await
+        let channel = self.channel().await?;
+        Ok(ControlClient::new(channel).max_decoding_message_size(MAX_MESSAGE))
+    }
+
+    /// The same, for another of its services.
+    pub(crate) async fn channel(&self) -> Result<Named> {
+        channel(&self.runtime()?.control_socket(), no_daemon).await
     }
 
     /// A connection to the daemon, which may take until `deadline` to be there.
@@ -66,12 +73,8 @@ impl DaemonArgs {
         let mut pause = FIRST_PAUSE;
         loop {
             let connected = self.connect().await;
-            let absent = |error: &anyhow::Error| {
-                let fault = error.downcast_ref::<Fault>();
-                fault.is_some_and(|fault| fault.exit() == Exit::NoDaemon)
-            };
             let now = Instant::now();
-            if !connected.as_ref().is_err_and(absent) || now >= deadline {
+            if !connected.as_ref().is_err_and(is_no_daemon) || now >= deadline {
                 return connected;
             }
             tokio::time::sleep_until(deadline.min(now + pause)).await;
@@ -80,9 +83,17 @@ impl DaemonArgs {
     }
 }
 
-async fn connect(socket: &Path) -> Result<Control> {
-    let channel = channel(socket, no_daemon).await?;
-    Ok(ControlClient::new(channel).max_decoding_message_size(MAX_MESSAGE))
+/// A connection to what this process serves itself.
+pub(crate) async fn own_channel(socket: &Path) -> Result<Named> {
+    channel(socket, no_daemon).await
+}
+
+/// Whether there is just no daemon.
+pub(crate) fn is_no_daemon(error: &anyhow::Error) -> bool {
+    let fault = error
+        .chain()
+        .find_map(|cause| cause.downcast_ref::<Fault>());
+    fault.is_some_and(|fault| fault.exit() == Exit::NoDaemon)
 }
 
 /// Whose NRI plugins are meant.

@@ -10,20 +10,35 @@ use longshore_supervisor::{ConfigError, ConfigErrors};
 /// The exit codes of every verb.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
-    Success = 0,
-    Failure = 1,
-    Usage = 2,
+    Success,
+    Failure,
+    Usage,
     /// Something is not ready.
-    NotReady = 3,
+    NotReady,
     /// No daemon answers.
-    NoDaemon = 4,
+    NoDaemon,
     /// The configuration is not usable (EX_CONFIG).
-    Config = 78,
+    Config,
+    /// That of a task.
+    Code(u8),
+}
+
+impl Exit {
+    /// Of `task run`, where it fails itself: docker's.
+    pub(crate) const OF_DOCKER: Self = Self::Code(125);
 }
 
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
-        Self::from(exit as u8)
+        Self::from(match exit {
+            Exit::Success => 0,
+            Exit::Failure => 1,
+            Exit::Usage => 2,
+            Exit::NotReady => 3,
+            Exit::NoDaemon => 4,
+            Exit::Config => 78,
+            Exit::Code(code) => code,
+        })
     }
 }
 

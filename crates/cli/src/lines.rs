@@ -1,4 +1,4 @@
-//! Output on its way to programs: a document a line.
+//! Output on its way from chunks to lines.
 
 use std::collections::BTreeMap;
 
@@ -7,45 +7,70 @@ use serde_json::{Value, json};
 use crate::output::JSON_VERSION;
 
 /// The longest line that is held back until it ends, in bytes; a longer one is cut.
-const LINE_MAX: usize = 64 * 1024;
+pub(crate) const LINE_MAX: usize = 64 * 1024;
 
-/// Output on its way from chunks to lines: of each container and stream what has no end yet.
-#[derive(Debug, Default)]
-pub(crate) struct Lines(BTreeMap<(String, String), Vec<u8>>);
+/// Of each stream what has no end yet.
+#[derive(Debug)]
+pub(crate) struct Lines<K>(BTreeMap<K, Vec<u8>>);
 
-impl Lines {
-    /// The lines that end with this piece.
-    pub(crate) fn take(&mut self, container: &str, stream: &str, data: &[u8]) -> Vec<Value> {
-        let key = (container.to_owned(), stream.to_owned());
-        let begun = self.0.entry(key.clone()).or_default();
+impl<K> Default for Lines<K> {
+    fn default() -> Self {
+        Self(BTreeMap::new())
+    }
+}
+
+impl<K: Clone + Ord> Lines<K> {
+    /// The lines that end with this chunk, each with its stream.
+    pub(crate) fn take(&mut self, stream: K, data: &[u8]) -> Vec<(K, Vec<u8>)> {
+        let begun = self.0.entry(stream.clone()).or_default();
         let mut lines = Vec::new();
         for byte in data {
             if *byte != b'\n' {
                 begun.push(*byte);
             }
             if *byte == b'\n' || begun.len() == LINE_MAX {
-                lines.push(document(&key, begun));
-                begun.clear();
+                lines.push((stream.clone(), std::mem::take(begun)));
             }
         }
         lines
     }
 
     /// What has not ended when the output has.
-    pub(crate) fn rest(&mut self) -> Vec<Value> {
+    pub(crate) fn rest(&mut self) -> Vec<(K, Vec<u8>)> {
         let rest = std::mem::take(&mut self.0);
-        let begun = rest.iter().filter(|(_, begun)| !begun.is_empty());
-        begun.map(|(key, begun)| document(key, begun)).collect()
+        rest.into_iter()
+            .filter(|(_, begun)| !begun.is_empty())
+            .collect()
     }
 }
 
-fn document((container, stream): &(String, String), line: &[u8]) -> Value {
-    json!({
-        "version": JSON_VERSION,
-        "container": container,
-        "stream": stream,
-        "line": String::from_utf8_lossy(line),
-    })
+/// The same of containers and their streams, as the documents that `--json` prints.
+#[derive(Debug, Default)]
+pub(crate) struct ContainerLines(Lines<(String, String)>);
+
+impl ContainerLines {
+    /// The lines that end with this piece.
+    pub(crate) fn take(&mut self, container: &str, stream: &str, data: &[u8]) -> Vec<Value> {
+        let of = (container.to_owned(), stream.to_owned());
+        documents(self.0.take(of, data))
+    }
+
+    /// What has not ended when the output has.
+    pub(crate) fn rest(&mut self) -> Vec<Value> {
+        documents(self.0.rest())
+    }
+}
+
+fn documents(lines: Vec<((String, String), Vec<u8>)>) -> Vec<Value> {
+    let document = |((container, stream), line): ((String, String), Vec<u8>)| {
+        json!({
+            "version": JSON_VERSION,
+            "container": container,
+            "stream": stream,
+            "line": String::from_utf8_lossy(&line),
+        })
+    };
+    lines.into_iter().map(document).collect()
 }
 
 #[cfg(test)]
@@ -55,33 +80,34 @@ mod tests {
     #[test]
     fn chunks_become_the_lines_of_each_stream() {
         let mut lines = Lines::default();
-        let texts = |lines: Vec<Value>| -> Vec<(String, String)> {
-            let text = |line: &Value, key: &str| line[key].as_str().unwrap().to_owned();
-            let both = |line: &Value| (text(line, "stream"), text(line, "line"));
-            lines.iter().map(both).collect()
-        };
-        let pair = |stream: &str, line: &str| (stream.to_owned(), line.to_owned());
+        let pair = |stream: &'static str, line: &[u8]| (stream, line.to_vec());
+        assert_eq!(lines.take("stdout", b"one\ntw"), [pair("stdout", b"one")]);
         assert_eq!(
-            texts(lines.take("c", "stdout", b"one\ntw")),
-            [pair("stdout", "one")]
+            lines.take("stderr", b"bad\xff\n"),
+            [pair("stderr", b"bad\xff")]
         );
         assert_eq!(
-            texts(lines.take("c", "stderr", b"bad\xff\n")),
-            [pair("stderr", "bad\u{fffd}")]
+            lines.take("stdout", b"o\n\nend"),
+            [pair("stdout", b"two"), pair("stdout", b"")]
         );
-        assert_eq!(
-            texts(lines.take("c", "stdout", b"o\n\nend")),
-            [pair("stdout", "two"), pair("stdout", "")]
-        );
-        assert_eq!(texts(lines.rest()), [pair("stdout", "end")]);
-        assert_eq!(lines.rest(), Vec::<Value>::new());
+        assert_eq!(lines.rest(), [pair("stdout", b"end")]);
+        assert!(lines.rest().is_empty());
     }
 
     #[test]
     fn a_line_without_an_end_is_cut() {
         let mut lines = Lines::default();
         let long = vec![b'x'; LINE_MAX + 1];
-        assert_eq!(lines.take("c", "stdout", &long).len(), 1);
-        assert_eq!(lines.rest()[0]["line"], "x");
+        assert_eq!(lines.take("stdout", &long).len(), 1);
+        assert_eq!(lines.rest(), [("stdout", b"x".to_vec())]);
+    }
+
+    #[test]
+    fn a_line_of_a_container_is_a_document() {
+        let mut lines = ContainerLines::default();
+        let taken = lines.take("c", "stderr", b"bad\xff\nrest");
+        let expected = |line: &str| json!({"version": JSON_VERSION, "container": "c", "stream": "stderr", "line": line});
+        assert_eq!(taken, [expected("bad\u{fffd}")]);
+        assert_eq!(lines.rest(), [expected("rest")]);
     }
 }

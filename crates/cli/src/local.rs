@@ -114,7 +114,7 @@ impl Local {
     }
 }
 
-fn private_dir(path: &Path) -> Result<()> {
+pub(crate) fn private_dir(path: &Path) -> Result<()> {
     use std::os::unix::fs::DirBuilderExt as _;
     std::fs::DirBuilder::new()
         .mode(0o700)
@@ -155,6 +155,12 @@ impl TempRoot {
 
     pub(crate) fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Leaves it where it is.
+    pub(crate) fn keep(mut self) -> PathBuf {
+        self.removed = true;
+        std::mem::take(&mut self.path)
     }
 
     /// Removes it with everything in it.

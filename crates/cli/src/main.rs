@@ -5,6 +5,7 @@ mod control;
 mod fault;
 mod lines;
 mod local;
+mod local_tasks;
 mod logging;
 mod output;
 mod signals;
@@ -48,6 +49,8 @@ enum Verb {
     Csi(verbs::csi::Args),
     /// Containers of an agent, directly.
     Container(verbs::container::Args),
+    /// Docker tasks, with docker's names and syntax: run, watch, stop, read their output.
+    Task(verbs::task::Args),
     /// NRI plugins: what they and a runtime say.
     Nri(verbs::nri::Args),
     /// The configuration: its defaults, whether it is valid, what is in force.
@@ -72,12 +75,19 @@ fn run(verb: Verb, out: &mut Out) -> anyhow::Result<Exit> {
         Verb::Status(args) => verbs::status::run(args, out),
         Verb::Csi(args) => verbs::csi::run(args, out),
         Verb::Container(args) => verbs::container::run(args, out),
+        Verb::Task(args) => verbs::task::run(args, out),
         Verb::Nri(args) => verbs::nri::run(args, out),
         Verb::Config(args) => verbs::config::run(args, out),
         Verb::Reload(args) => verbs::reload::run(args, out),
         Verb::Completions(args) => verbs::completions::run(&args, out),
         Verb::Man(args) => verbs::man::run(&args, out),
     }
+}
+
+/// Whether this is `task run`, which exits as docker's does also when it cannot be understood.
+fn is_task_run() -> bool {
+    let words: Vec<_> = std::env::args_os().skip(1).take(2).collect();
+    words == ["task", "run"]
 }
 
 fn main() -> ExitCode {
@@ -106,7 +116,9 @@ fn main() -> ExitCode {
         Err(error) => {
             // Help and version are no failure; a closed pipe is none either.
             let _closed = error.print();
-            return if error.use_stderr() {
+            return if error.use_stderr() && is_task_run() {
+                Exit::OF_DOCKER
+            } else if error.use_stderr() {
                 Exit::Usage
             } else {
                 Exit::Success

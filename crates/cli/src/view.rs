@@ -39,6 +39,18 @@ pub(crate) fn until(at_ms: u64) -> String {
     }
 }
 
+/// The engine of tasks as JSON.
+pub(crate) fn engine_json(engine: &v1::TaskEngine) -> Value {
+    let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+    json!({
+        "address": text(&engine.address),
+        "version": text(&engine.version),
+        "silent_since": (engine.silent_since_ms != 0).then(|| time(engine.silent_since_ms)),
+        "error": text(&engine.error),
+        "quarantined": engine.quarantined,
+    })
+}
+
 /// RFC 3339 in UTC with milliseconds.
 pub(crate) fn time(ms: u64) -> String {
     let (days, rest) = (ms / 86_400_000, ms % 86_400_000);
@@ -133,6 +145,11 @@ pub(crate) fn status_json(status: &v1::Status) -> Value {
             "silent_since": opt(agent.silent_since_ms),
             "error": text(&agent.error),
         },
+        "tasks": status.tasks.as_ref().map(|tasks| json!({
+            "unfinished": tasks.unfinished,
+            "ended": tasks.ended,
+            "engine": tasks.engine.as_ref().map(engine_json),
+        })),
         "plugins": status.plugins.iter().map(plugin_json).collect::<Vec<_>>(),
         "strays": status.strays,
         "foreign": status.foreign.iter().map(|foreign| json!({

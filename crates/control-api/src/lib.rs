@@ -1,6 +1,6 @@
 //! Internal to Longshore: the control service's generated messages, client and (feature `server`) server.
 //!
-//! The services are `proto/longshore/control/v1/{control,nri}.proto`; the code under `gen/` comes from
+//! The services are `proto/longshore/control/v1/{control,nri,task}.proto`; the code under `gen/` comes from
 //! `cargo xtask codegen`. Both sides bound a message at [`MAX_MESSAGE`] bytes before decoding it.
 //!
 //! Times are milliseconds since the Unix epoch, lengths of time milliseconds, and 0 is "none".
@@ -13,8 +13,23 @@ pub use r#gen::longshore::control::v1;
 /// The largest message either side of the control service accepts, in bytes.
 pub const MAX_MESSAGE: usize = 8 * 1024 * 1024;
 
-/// The most a single [`v1::CsiLogsResponse`] carries, in bytes.
+/// The most a single [`v1::CsiLogsResponse`] or [`v1::TaskLogsResponse`] carries, in bytes.
 pub const MAX_LOG_CHUNK: usize = 32 * 1024;
+
+/// The largest serialized `TaskInfo` of a [`v1::RunTaskRequest`], in bytes.
+pub const MAX_TASK_INFO: usize = 2 * 1024 * 1024;
+
+/// The lower-case word for how far a task is.
+#[must_use]
+pub fn task_phase_word(phase: v1::TaskPhase) -> &'static str {
+    match phase {
+        v1::TaskPhase::Unspecified => "unknown",
+        v1::TaskPhase::Starting => "starting",
+        v1::TaskPhase::Running => "running",
+        v1::TaskPhase::Killing => "killing",
+        v1::TaskPhase::Ended => "ended",
+    }
+}
 
 /// The lower-case word for a state, as shown to people and in JSON.
 #[must_use]

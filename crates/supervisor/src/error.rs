@@ -88,6 +88,19 @@ pub enum SupervisorError {
         #[source]
         source: longshore_csi_manager::ManagerError,
     },
+    /// The tasks of this state directory cannot be taken up.
+    #[error("the tasks of this state directory cannot be taken up")]
+    Tasks {
+        /// Why.
+        #[source]
+        source: longshore_task_manager::TaskManagerError,
+    },
+    /// No engine can be used.
+    #[error("no engine can be used for tasks: {reason} (set `tasks.engine`)")]
+    Engine {
+        /// Why.
+        reason: String,
+    },
     /// The control service cannot be served.
     #[error("cannot serve {}", path.display())]
     Control {

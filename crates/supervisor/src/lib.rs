@@ -8,7 +8,7 @@
 //!   others. Nothing is made before the configuration is valid.
 //! - Status is answered from memory; each call has a deadline; connections, calls, watchers and
 //!   messages are bounded.
-//! - The end of the daemon leaves every container running.
+//! - The end of the daemon leaves every container running, those of tasks included.
 
 mod board;
 mod config;
@@ -24,10 +24,10 @@ mod watch_dir;
 
 pub use config::{
     AgentChoice, AgentTcp, Config, ConfigError, ConfigErrors, DEFAULT_FILE, DEFAULT_TOML,
-    EmbeddedAgent, Flags, Origin, PluginSpec, Setting, Sources, format_duration, parse_duration,
-    parse_log_filter, parse_size,
+    EmbeddedAgent, Flags, Origin, PluginSpec, Setting, Sources, TaskSettings, format_duration,
+    parse_duration, parse_log_filter, parse_size,
 };
-pub use control::{NriControl, NriLedger};
+pub use control::{LocalTasks, NriControl, NriLedger};
 pub use dirs::Root;
 pub use error::SupervisorError;
 pub use logs::Tail;

@@ -216,6 +216,7 @@ fn fixed_settings(before: &Config, after: &Config) -> Result<(), String> {
             "agent",
             before.agent != after.agent || before.agent_id != after.agent_id,
         ),
+        ("tasks", before.tasks != after.tasks),
     ];
     match changed.iter().find(|(_, changed)| *changed) {
         Some((key, _)) => Err(format!(

@@ -21,7 +21,7 @@ use tracing_subscriber::filter::Targets;
 
 use crate::board::Board;
 use crate::config::{AgentChoice, AgentTcp, EmbeddedAgent};
-use crate::control::{self, ControlService, ControlSocket, Facts, NriControl};
+use crate::control::{self, ControlService, ControlSocket, Facts, NriControl, TaskControl, Tasks};
 use crate::dirs::Root;
 use crate::logs::Sandboxes;
 use crate::reload::Reloader;
@@ -100,6 +100,13 @@ pub async fn run(
     let manager = CsiManager::spawn(options, plugins)
         .map_err(|source| SupervisorError::Manager { source })?;
 
+    let docker = match Tasks::start(&config.tasks, root.state.path()).await {
+        Ok(docker) => docker,
+        Err(error) => {
+            manager.shutdown().await;
+            return Err(error);
+        }
+    };
     for warning in &config.warnings {
         tracing::warn!("{warning}");
     }
@@ -120,6 +127,7 @@ pub async fn run(
         facts,
         board.clone(),
         manager.clone(),
+        docker.clone(),
         reloads,
         tasks.clone(),
         stop.clone(),
@@ -141,7 +149,8 @@ pub async fn run(
         spawn(&tasks, &stop, watch_agent(client, board));
     }
     let nri = NriControl::absent(NO_NRI);
-    tasks.spawn(control::serve(socket, service, nri, stop.clone()));
+    let docker = TaskControl::new(docker, tasks.clone(), stop.clone());
+    tasks.spawn(control::serve(socket, service, nri, docker, stop.clone()));
     tasks.close();
     tracing::info!(instance = %root.instance, state_dir = %root.state.path().display(), "ready");
     ready();

@@ -70,6 +70,9 @@ pub(crate) struct SourceArgs {
     /// The directory of CSIPluginInfo files.
     #[arg(long, value_name = "DIR")]
     plugin_dir: Option<PathBuf>,
+    /// The socket of the engine that runs Docker tasks, as unix:///PATH.
+    #[arg(long, value_name = "ADDRESS")]
+    engine: Option<String>,
 }
 
 impl SourceArgs {
@@ -82,6 +85,7 @@ impl SourceArgs {
             agent_token_file: self.agent_token_file,
             agent_id: self.agent_id,
             plugin_dir: self.plugin_dir,
+            engine: self.engine,
         };
         Sources::of_process(self.config, flags)
     }

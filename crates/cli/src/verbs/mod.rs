@@ -10,6 +10,7 @@ pub(crate) mod man;
 pub(crate) mod nri;
 pub(crate) mod reload;
 pub(crate) mod status;
+pub(crate) mod task;
 
 use std::time::Duration;
 

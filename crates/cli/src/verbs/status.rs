@@ -104,6 +104,7 @@ fn daemon(status: &v1::Status, out: &mut Out) -> Result<()> {
         );
         out.line(out.paint(Tone::Bad, &line))?;
     }
+    tasks(status.tasks.as_ref(), out)?;
     for stray in &status.strays {
         out.line(format_args!(
             "stray: container {} of this instance is in no configuration",
@@ -120,6 +121,46 @@ fn daemon(status: &v1::Status, out: &mut Out) -> Result<()> {
             record.path, record.reason, record.advice
         );
         out.line(out.paint(Tone::Busy, &printable(&line)))?;
+    }
+    Ok(())
+}
+
+/// Tasks in a line, and what is wrong with their engine; nothing where there is neither a task nor an engine that
+/// somebody asked for.
+fn tasks(tasks: Option<&v1::TasksStatus>, out: &mut Out) -> Result<()> {
+    let Some(tasks) = tasks else { return Ok(()) };
+    let engine = tasks.engine.clone().unwrap_or_default();
+    if tasks.unfinished > 0 || tasks.ended > 0 {
+        let (unfinished, ended) = (tasks.unfinished, tasks.ended);
+        out.line(format_args!(
+            "tasks: {unfinished} not ended, {ended} ended; `longshore task ls -a` lists them"
+        ))?;
+    }
+    for record in &engine.quarantined {
+        let line = format!("set aside: the record of a task: {record}");
+        out.line(out.paint(Tone::Busy, &printable(&line)))?;
+    }
+    // Most machines have no engine, and need none.
+    if !engine.wanted {
+        return Ok(());
+    }
+    if engine.silent_since_ms != 0 {
+        let line = format!(
+            "engine for tasks: {} has not answered for {}: {}",
+            engine.address,
+            view::age(engine.silent_since_ms),
+            engine.error
+        );
+        // Where no task depends on it, nothing is wrong.
+        let tone = if tasks.unfinished > 0 {
+            Tone::Bad
+        } else {
+            Tone::Dim
+        };
+        out.line(out.paint(tone, &printable(&line)))?;
+    } else if !engine.error.is_empty() {
+        let line = format!("engine for tasks: none can be used: {}", engine.error);
+        out.line(out.paint(Tone::Dim, &printable(&line)))?;
     }
     Ok(())
 }

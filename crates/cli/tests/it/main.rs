@@ -24,4 +24,5 @@ mod run;
 mod runtime;
 mod sockets;
 mod support;
+mod task;
 mod volume;

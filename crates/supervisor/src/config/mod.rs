@@ -17,6 +17,7 @@ mod raw;
 mod shape;
 mod show;
 mod sources;
+mod tasks;
 mod units;
 
 use std::path::{Path, PathBuf};
@@ -30,6 +31,7 @@ pub use log::parse_log_filter;
 pub use plugin::PluginSpec;
 pub use show::Setting;
 pub use sources::{DEFAULT_FILE, DEFAULT_TOML, Flags, Sources};
+pub use tasks::TaskSettings;
 pub use units::{format_duration, parse_duration, parse_size};
 
 use locate::quoted;
@@ -52,6 +54,8 @@ pub struct Config {
     pub agent: AgentChoice,
     /// What plugins get as `MESOS_AGENT_ID`; `None`: what the agent says.
     pub agent_id: Option<String>,
+    /// Docker tasks.
+    pub tasks: TaskSettings,
     /// The watched directory of JSON files.
     pub plugin_dir: Option<PathBuf>,
     /// The plugins, by name.
@@ -121,6 +125,7 @@ impl Config {
             problems.note("log", message);
         }
         let agent = agent::choice(&raw.agent, &mut problems);
+        let tasks = tasks::settings(&raw.tasks, &mut problems);
         // The defaults of all plugins are judged even when no plugin uses them.
         for refusal in plugin::check_defaults(&raw.csi) {
             problems.note(format!("csi.{}", refusal.key), refusal.message);
@@ -170,6 +175,7 @@ impl Config {
             path: origins.path().map(Path::to_owned),
             agent,
             agent_id: raw.agent.id.clone(),
+            tasks,
             plugin_dir,
             state_dir,
             runtime_dir,

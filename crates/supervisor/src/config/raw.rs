@@ -15,6 +15,7 @@ pub(crate) struct RawConfig {
     pub(crate) log: String,
     pub(crate) agent: RawAgent,
     pub(crate) csi: RawCsi,
+    pub(crate) tasks: RawTasks,
     pub(crate) plugins: BTreeMap<String, RawPlugin>,
 }
 
@@ -40,6 +41,28 @@ pub(crate) struct RawEmbedded {
     pub(crate) token_file: Option<PathBuf>,
     pub(crate) tls_certificate: Option<PathBuf>,
     pub(crate) tls_key: Option<PathBuf>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct RawTasks {
+    pub(crate) engine: Option<String>,
+    pub(crate) logs: RawTaskLogs,
+    pub(crate) grace: Span,
+    pub(crate) log_max_bytes: Size,
+    pub(crate) log_files: u32,
+    pub(crate) max_age: Span,
+    pub(crate) max_bytes: Size,
+    pub(crate) max_tasks: u32,
+}
+
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum RawTaskLogs {
+    #[default]
+    Files,
+    Engine,
+    None,
 }
 
 #[derive(Debug, Default, Deserialize)]

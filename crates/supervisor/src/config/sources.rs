@@ -61,6 +61,11 @@ const OVERRIDES: &[Override] = &[
         flag: "--agent-id",
     },
     Override {
+        key: "tasks.engine",
+        env: "LONGSHORE_ENGINE",
+        flag: "--engine",
+    },
+    Override {
         key: "csi.plugin_dir",
         env: "LONGSHORE_PLUGIN_DIR",
         flag: "--plugin-dir",
@@ -101,6 +106,8 @@ pub struct Flags {
     pub agent_id: Option<String>,
     /// `--plugin-dir`
     pub plugin_dir: Option<PathBuf>,
+    /// `--engine`
+    pub engine: Option<String>,
 }
 
 impl Flags {
@@ -113,6 +120,7 @@ impl Flags {
             "agent.url" => self.agent_url.clone(),
             "agent.token_file" => path(&self.agent_token_file),
             "agent.id" => self.agent_id.clone(),
+            "tasks.engine" => self.engine.clone(),
             "csi.plugin_dir" => path(&self.plugin_dir),
             _ => None,
         }

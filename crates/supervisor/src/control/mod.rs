@@ -5,10 +5,13 @@ mod follow;
 mod listener;
 mod nri;
 mod service;
+mod tasks;
 
 pub(crate) use listener::ControlSocket;
 pub use nri::{NriControl, NriLedger};
 pub(crate) use service::{ControlService, Facts};
+pub use tasks::LocalTasks;
+pub(crate) use tasks::{TaskControl, Tasks};
 
 use std::time::Duration;
 
@@ -32,13 +35,16 @@ pub(crate) async fn serve(
     socket: ControlSocket,
     service: ControlService,
     nri: NriControl,
+    tasks: TaskControl,
     stop: CancellationToken,
 ) {
     let server = ControlServer::new(service)
         // Requests are names and numbers; answers hold a status.
         .max_decoding_message_size(64 * 1024)
         .max_encoding_message_size(MAX_MESSAGE);
-    let routes = Routes::new(server).add_service(nri.server());
+    let routes = Routes::new(server)
+        .add_service(nri.server())
+        .add_service(tasks.server());
     serve_routes(socket, routes, stop).await;
 }
 

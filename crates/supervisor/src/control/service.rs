@@ -18,6 +18,7 @@ use tonic::{Request, Response, Status};
 
 use super::convert::{self, millis};
 use super::follow;
+use super::tasks::Tasks;
 use crate::board::{Board, DaemonState};
 use crate::config::AgentChoice;
 use crate::reload::{self, chain};
@@ -52,6 +53,7 @@ pub(crate) struct ControlService {
     facts: Arc<Facts>,
     board: Board,
     manager: CsiManager,
+    docker: Tasks,
     reloads: mpsc::Sender<reload::Request>,
     streams: Arc<Semaphore>,
     tasks: TaskTracker,
@@ -63,6 +65,7 @@ impl ControlService {
         facts: Facts,
         board: Board,
         manager: CsiManager,
+        docker: Tasks,
         reloads: mpsc::Sender<reload::Request>,
         tasks: TaskTracker,
         stop: CancellationToken,
@@ -72,6 +75,7 @@ impl ControlService {
             facts: Arc::new(facts),
             board,
             manager,
+            docker,
             reloads,
             streams,
             tasks,
@@ -132,6 +136,7 @@ fn status(
     facts: &Facts,
     daemon: &DaemonState,
     manager: &ManagerStatus,
+    docker: &Tasks,
     request: &v1::GetStatusRequest,
 ) -> v1::Status {
     let config = &daemon.config;
@@ -155,7 +160,7 @@ fn status(
     };
     v1::Status {
         version: facts.version.to_owned(),
-        generation: daemon.generation + manager.generation,
+        generation: daemon.generation + manager.generation + *docker.changes().borrow(),
         pid: std::process::id(),
         started_at_ms: millis(facts.started_at),
         instance_id: facts.instance.to_string(),
@@ -189,6 +194,7 @@ fn status(
         strays: manager.strays.iter().map(|s| s.id.clone()).collect(),
         foreign: manager.foreign.iter().map(convert::foreign).collect(),
         quarantined: daemon.quarantined.iter().map(convert::aside).collect(),
+        tasks: Some(docker.status()),
     }
 }
 
@@ -236,6 +242,7 @@ impl Control for ControlService {
             &self.facts,
             &self.board.now(),
             &manager,
+            &self.docker,
             &request,
         )))
     }
@@ -250,21 +257,25 @@ impl Control for ControlService {
         let slot = self.stream_slot()?;
         let mut daemon: watch::Receiver<_> = self.board.subscribe();
         let (facts, stop) = (Arc::clone(&self.facts), self.stop.clone());
+        let docker = self.docker.clone();
+        let mut tasks = docker.changes();
         let (sender, receiver) = mpsc::channel(1);
         self.tasks.spawn(async move {
             let _slot = slot;
             loop {
+                tasks.mark_unchanged();
                 let (one, other) = (
                     Arc::clone(&daemon.borrow_and_update()),
                     manager.borrow_and_update().clone(),
                 );
-                let message = status(&facts, &one, &other, &request);
+                let message = status(&facts, &one, &other, &docker, &request);
                 if sender.send(Ok(message)).await.is_err() {
                     return;
                 }
                 tokio::select! {
                     changed = daemon.changed() => if changed.is_err() { return },
                     changed = manager.changed() => if changed.is_err() { return },
+                    changed = tasks.changed() => if changed.is_err() { return },
                     () = sender.closed() => return,
                     () = stop.cancelled() => return,
                 }
@@ -301,7 +312,7 @@ impl Control for ControlService {
             name: name.clone(),
             history: true,
         };
-        let plugin = status(&self.facts, &daemon, &manager, &request)
+        let plugin = status(&self.facts, &daemon, &manager, &self.docker, &request)
             .plugins
             .pop();
         let plugin = plugin.ok_or_else(|| Status::not_found(unknown(&name, &manager)))?;

@@ -9,7 +9,7 @@ use longshore_mesos_api::v1::ContainerId;
 use super::parse;
 use crate::agent::AgentArgs;
 use crate::fault::{Exit, Fault};
-use crate::lines::Lines;
+use crate::lines::ContainerLines;
 use crate::output::Out;
 use crate::signals::Interrupts;
 
@@ -49,7 +49,7 @@ pub(crate) async fn run(args: Args, out: &mut Out) -> Result<Exit> {
         client: &client,
         args: &args,
     };
-    let mut lines = Lines::default();
+    let mut lines = ContainerLines::default();
     let printed = tokio::select! {
         _ = interrupts.next() => Ok(()),
         done = log.print(&mut lines, out) => done,
@@ -68,7 +68,7 @@ struct Log<'a> {
 }
 
 impl Log<'_> {
-    async fn print(&self, lines: &mut Lines, out: &mut Out) -> Result<()> {
+    async fn print(&self, lines: &mut ContainerLines, out: &mut Out) -> Result<()> {
         let Some((size, _)) = self.read(0, 0).await? else {
             return Err(self.unknown().await?);
         };
@@ -107,7 +107,7 @@ impl Log<'_> {
         &self,
         mut offset: u64,
         limit: u64,
-        lines: &mut Lines,
+        lines: &mut ContainerLines,
         out: &mut Out,
     ) -> Result<u64> {
         while offset < limit {

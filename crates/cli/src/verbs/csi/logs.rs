@@ -6,7 +6,7 @@ use longshore_control_api::v1::CsiLogsRequest;
 use super::ServiceArg;
 use crate::control::{DaemonArgs, call, refused};
 use crate::fault::Exit;
-use crate::lines::Lines;
+use crate::lines::ContainerLines;
 use crate::output::Out;
 use crate::signals::Interrupts;
 use crate::verbs::block_on;
@@ -44,7 +44,7 @@ pub(crate) fn run(args: &Args, out: &mut Out) -> Result<Exit> {
             tail_bytes: args.tail,
         };
         let mut chunks = call(control.csi_logs(request)).await?;
-        let mut lines = Lines::default();
+        let mut lines = ContainerLines::default();
         loop {
             tokio::select! {
                 _ = interrupts.next() => return Ok(Exit::Success),

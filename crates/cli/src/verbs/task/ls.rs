@@ -1,0 +1,102 @@
+//! `longshore task ls`.
+
+use anyhow::Result;
+use longshore_control_api::task_phase_word;
+use longshore_control_api::v1::{ListTasksRequest, TaskPhase};
+use serde_json::json;
+
+use super::{connect, view};
+use crate::control::{DaemonArgs, call};
+use crate::fault::Exit;
+use crate::output::{JSON_VERSION, Out, Table, Tone, printable};
+use crate::verbs::block_on;
+use crate::view::{age, engine_json};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Ended ones, too.
+    #[arg(short, long)]
+    all: bool,
+    /// Ids alone.
+    #[arg(short, long, conflicts_with = "json")]
+    quiet: bool,
+    /// For programs.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    daemon: DaemonArgs,
+}
+
+pub(crate) fn run(args: &Args, out: &mut Out) -> Result<Exit> {
+    let found = block_on(async {
+        let mut tasks = connect(&args.daemon).await?;
+        call(tasks.list_tasks(ListTasksRequest { all: args.all })).await
+    })?;
+    let engine = found.engine.unwrap_or_default();
+    if args.json {
+        let tasks: Vec<_> = found.tasks.iter().map(view::task).collect();
+        out.json(&json!({
+            "version": JSON_VERSION,
+            "tasks": tasks,
+            "engine": engine_json(&engine),
+        }))?;
+        return Ok(Exit::Success);
+    }
+    if args.quiet {
+        for task in &found.tasks {
+            out.line(&task.id)?;
+        }
+        return Ok(Exit::Success);
+    }
+    let mut table = Table::new(&["ID", "IMAGE", "STATE", "FOR", "HEALTH", "DETAILS"]);
+    for task in &found.tasks {
+        let plain = |text: String| (Tone::Plain, text);
+        let ended = task.phase() == TaskPhase::Ended;
+        let since = if ended {
+            task.ended_at_ms
+        } else {
+            task.launched_at_ms
+        };
+        let health = match task.healthy {
+            None => "-",
+            Some(true) => "healthy",
+            Some(false) => "unhealthy",
+        };
+        let details = match &task.pull {
+            Some(pull) => format!("pulling: {}", pull.status),
+            None => task.message.clone(),
+        };
+        table.row([
+            plain(task.id.clone()),
+            plain(task.image.clone()),
+            (view::tone(task), task_phase_word(task.phase()).to_owned()),
+            plain(age(since)),
+            plain(health.to_owned()),
+            plain(details),
+        ]);
+    }
+    if table.is_empty() {
+        out.line(if args.all {
+            "there are no tasks"
+        } else {
+            "no task runs"
+        })?;
+    } else {
+        out.table(&table)?;
+    }
+    if engine.silent_since_ms != 0 {
+        let line = format!(
+            "the engine at {} has been silent for {}: {}",
+            engine.address,
+            age(engine.silent_since_ms),
+            engine.error
+        );
+        out.line(out.paint(Tone::Bad, &printable(&line)))?;
+    }
+    for record in &engine.quarantined {
+        out.line(printable(&format!(
+            "a damaged record of a task was set aside: {record}"
+        )))?;
+    }
+    Ok(Exit::Success)
+}

@@ -1,0 +1,413 @@
+//! `longshore task ..`: what needs no engine, and tasks on a real Docker.
+
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command, Stdio};
+
+use longshore_testkit::peers::{self, TEST_IMAGE};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::support::{Daemon, Done, Home, eventually};
+
+/// A home whose tasks run on the test engine.
+fn home() -> Option<(Home, String)> {
+    let socket = peers::docker()?;
+    Some((Home::new(), format!("unix://{}", socket.display())))
+}
+
+fn run(home: &Home, engine: &str, args: &[&str]) -> Done {
+    command(home, engine, args).output().unwrap().into()
+}
+
+fn command(home: &Home, engine: &str, args: &[&str]) -> Command {
+    let mut command = home.command(["task"]);
+    command.args(args).env("LONGSHORE_ENGINE", engine);
+    command
+}
+
+fn daemon(home: Home, engine: &str) -> Daemon {
+    Daemon::start(home, &format!("[tasks]\nengine = {engine:?}\n"))
+}
+
+fn task(daemon: &Daemon, id: &str) -> serde_json::Value {
+    daemon
+        .run(["task", "inspect", id, "--json"])
+        .exits(0)
+        .json()["task"]
+        .clone()
+}
+
+fn until_phase(daemon: &Daemon, id: &str, phase: &str) -> serde_json::Value {
+    eventually("the task is that far", || {
+        let task = task(daemon, id);
+        (task["phase"] == phase).then_some(task)
+    })
+}
+
+fn interrupt(child: &Child) {
+    kill(
+        Pid::from_raw(i32::try_from(child.id()).unwrap()),
+        Signal::SIGINT,
+    )
+    .unwrap();
+}
+
+#[test]
+fn without_a_daemon_all_verbs_but_run_say_how_to_start_one() {
+    let home = Home::new();
+    for args in [
+        &["ls"][..],
+        &["inspect", "x"],
+        &["logs", "x"],
+        &["wait", "x"],
+        &["stop", "x"],
+        &["kill", "x"],
+        &["rm", "x"],
+    ] {
+        let done = run(&home, "unix:///nowhere.sock", args).exits(4);
+        assert!(done.stderr.contains("longshore daemon"), "{done:?}");
+    }
+    let done = run(&home, "unix:///nowhere.sock", &["run", "-d", "image"]).exits(125);
+    assert!(done.stderr.contains("longshore daemon"), "{done:?}");
+    let done = run(&home, "unix:///nowhere.sock", &["run", "image"]).exits(125);
+    assert!(
+        done.stderr.contains("/nowhere.sock") && done.stderr.contains("tasks.engine"),
+        "{done:?}"
+    );
+    assert_eq!(
+        std::fs::read_dir(home.path()).unwrap().count(),
+        0,
+        "nothing is left"
+    );
+}
+
+#[test]
+fn bad_input_is_refused_by_name_as_docker_exits() {
+    let home = Home::new();
+    let cases: &[(&[&str], &str)] = &[
+        (&["run"], "no image"),
+        (
+            &["run", "--restart", "always", "image"],
+            "--restart cannot be served",
+        ),
+        (&["run", "-it", "image"], "--interactive cannot be served"),
+        (&["run", "--no-such-flag", "image"], "--no-such-flag"),
+        (&["run", "-m", "lots", "image"], "--memory"),
+        (&["run", "-v", "a:b", "image"], "--volume"),
+        (&["run", "--name", "mesos-1", "image"], "--name"),
+        (&["run", "--env-file", "none", "image"], "--env-file"),
+        (&["run", "-f", "none.json"], "none.json"),
+        (&["run", "-f", "none.json", "--cpus", "1"], "--cpus"),
+    ];
+    for (args, words) in cases {
+        let done = run(&home, "unix:///nowhere.sock", args).exits(125);
+        assert!(done.stderr.contains(words), "{args:?}: {done:?}");
+    }
+    let remote = run(&home, "tcp://host:2375", &["run", "image"]).exits(125);
+    assert!(remote.stderr.contains("tcp://host:2375"), "{remote:?}");
+}
+
+#[test]
+fn a_daemon_without_an_engine_starts_and_says_so() {
+    let daemon = daemon(Home::new(), "unix:///nowhere.sock");
+    let status = eventually("the engine has been asked", || {
+        let status = daemon.run(["status", "--json"]).exits(0).json();
+        (!status["tasks"]["engine"]["error"].is_null()).then_some(status)
+    });
+    assert!(
+        !status["tasks"]["engine"]["silent_since"].is_null(),
+        "{status}"
+    );
+    let shown = daemon.run(["status"]).exits(0);
+    assert!(shown.stdout.contains("/nowhere.sock"), "{shown:?}");
+}
+
+#[test]
+fn in_the_foreground_a_task_exits_as_with_docker() {
+    let Some((home, engine)) = home() else { return };
+    let done = run(
+        &home,
+        &engine,
+        &[
+            "run",
+            "-e",
+            "A=secret-value",
+            TEST_IMAGE,
+            "sh",
+            "-c",
+            "echo $A; echo err >&2; exit 7",
+        ],
+    );
+    let done = done.exits(7);
+    assert_eq!(
+        (done.stdout.as_str(), done.stderr.as_str()),
+        ("secret-value\n", "err\n")
+    );
+    for (command, code, words) in [
+        (&["true"][..], 0, ""),
+        (&["/no/such/program"], 127, "not found"),
+        (&["/etc"], 126, ""),
+    ] {
+        let mut args = vec!["run", TEST_IMAGE];
+        args.extend(command);
+        let done = run(&home, &engine, &args).exits(code);
+        assert!(done.stderr.contains(words), "{done:?}");
+    }
+    let done = run(
+        &home,
+        &engine,
+        &["run", "--network", "no-such-network", TEST_IMAGE, "true"],
+    )
+    .exits(125);
+    assert!(done.stderr.contains("no-such-network"), "{done:?}");
+    let done = run(
+        &home,
+        &engine,
+        &["run", "--json", TEST_IMAGE, "sh", "-c", "echo one; exit 3"],
+    )
+    .exits(3);
+    let lines: Vec<serde_json::Value> = done
+        .stdout
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(lines[0]["line"], "one");
+    assert_eq!(
+        (&lines[1]["task"]["exit_code"], &lines[1]["task"]["ending"]),
+        (&3.into(), &"exited".into())
+    );
+    assert_eq!(
+        std::fs::read_dir(home.path()).unwrap().count(),
+        0,
+        "nothing is left"
+    );
+}
+
+#[test]
+fn in_the_foreground_an_interrupt_stops_and_a_second_one_kills() {
+    let Some((home, engine)) = home() else { return };
+    for (script, interrupts, code) in [
+        (
+            "trap 'exit 5' TERM; echo up; while :; do sleep 0.1; done",
+            1,
+            5,
+        ),
+        ("trap '' TERM; echo up; while :; do sleep 0.1; done", 2, 137),
+    ] {
+        let mut child = command(
+            &home,
+            &engine,
+            &[
+                "run",
+                "--stop-timeout",
+                "600",
+                TEST_IMAGE,
+                "sh",
+                "-c",
+                script,
+            ],
+        )
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        assert_eq!(lines.next().unwrap().unwrap(), "up");
+        let mut told = BufReader::new(child.stderr.take().unwrap()).lines();
+        for number in 0..interrupts {
+            interrupt(&child);
+            if number == 0 {
+                // Only then is the next one another one.
+                let line = told.next().unwrap().unwrap();
+                assert!(line.contains("stopping"), "{line}");
+            }
+        }
+        assert_eq!(child.wait().unwrap().code(), Some(code), "{script}");
+    }
+    assert_eq!(
+        std::fs::read_dir(home.path()).unwrap().count(),
+        0,
+        "nothing is left"
+    );
+}
+
+#[test]
+fn a_task_outlives_its_daemon_and_ends_with_the_right_code() {
+    let Some((home, engine)) = home() else { return };
+    let mut daemon = daemon(home, &engine);
+    let script =
+        "echo before; until [ -e /mnt/mesos/sandbox/go ]; do sleep 0.1; done; echo after; exit 9";
+    let id = daemon
+        .run(["task", "run", "-d", TEST_IMAGE, "sh", "-c", script])
+        .exits(0);
+    let id = id.stdout.trim().to_owned();
+    let sandbox = task(&daemon, &id)["sandbox"].as_str().unwrap().to_owned();
+    let container = task(&daemon, &id)["container"].clone();
+    daemon.crash();
+    daemon.start_again();
+    let running = until_phase(&daemon, &id, "running");
+    assert_eq!(running["container"], container, "it is the same one");
+    // It ends while nobody looks, once more.
+    daemon.crash();
+    std::fs::write(format!("{sandbox}/go"), "").unwrap();
+    daemon.start_again();
+    let waited = daemon.run(["task", "wait", &id]).exits(0);
+    assert_eq!(waited.stdout, "9\n");
+    let ended = task(&daemon, &id);
+    assert_eq!(
+        (&ended["ending"], &ended["state"]),
+        (&"exited".into(), &"TASK_FAILED".into())
+    );
+    let logs = daemon.run(["task", "logs", "-f", &id]).exits(0);
+    assert_eq!(logs.stdout, "before\nafter\n");
+    daemon.run(["task", "rm", &id]).exits(0);
+    let gone = daemon.run(["task", "inspect", &id]).exits(1);
+    assert!(gone.stderr.contains("no task has the id"), "{gone:?}");
+    assert!(!std::path::Path::new(&sandbox).exists());
+}
+
+#[test]
+fn the_verbs_go_to_the_daemon() {
+    let Some((home, engine)) = home() else { return };
+    let daemon = daemon(home, &engine);
+    let name = format!("verbs-{}", std::process::id());
+    let script = "trap 'echo hup' HUP; trap 'exit 4' TERM; echo up; while :; do sleep 0.1; done";
+    let run = [
+        "task",
+        "run",
+        "-d",
+        "--name",
+        &name,
+        "--label",
+        "k=v",
+        "-e",
+        "TOKEN=hunter2",
+        TEST_IMAGE,
+        "sh",
+        "-c",
+        script,
+    ];
+    assert_eq!(daemon.run(run).exits(0).stdout, format!("{name}\n"));
+    // bad input: a second launch while one runs; only the new one fails.
+    let second = daemon.run(run).exits(125);
+    assert!(
+        second.stderr.contains(&name) && second.stderr.contains("runs"),
+        "{second:?}"
+    );
+    let listed = daemon.run(["task", "ls", "-q"]).exits(0);
+    assert_eq!(listed.stdout, format!("{name}\n"));
+    let inspected = daemon.run(["task", "inspect", &name]).exits(0);
+    assert!(
+        inspected.stdout.contains("\"k\": \"v\"") && !inspected.stdout.contains("hunter2"),
+        "{inspected:?}"
+    );
+    let attached = daemon
+        .run(["task", "run", TEST_IMAGE, "sh", "-c", "echo hi; exit 6"])
+        .exits(6);
+    assert_eq!(attached.stdout, "hi\n");
+    eventually("the trap is set", || {
+        (daemon.run(["task", "logs", &name]).exits(0).stdout == "up\n").then_some(())
+    });
+    daemon.run(["task", "kill", "-s", "HUP", &name]).exits(0);
+    eventually("the signal has come", || {
+        daemon
+            .run(["task", "logs", &name])
+            .stdout
+            .contains("hup")
+            .then_some(())
+    });
+    let running = daemon.run(["task", "rm", &name]).exits(3);
+    assert!(running.stderr.contains("stop it first"), "{running:?}");
+    daemon.run(["task", "stop", "-t", "60", &name]).exits(0);
+    let ended = task(&daemon, &name);
+    assert_eq!(
+        (&ended["exit_code"], &ended["ending"]),
+        (&4.into(), &"killed".into())
+    );
+    assert_eq!(daemon.run(["task", "ls"]).exits(0).stdout, "no task runs\n");
+    let all = daemon.run(["task", "ls", "-a", "--json"]).exits(0).json();
+    assert_eq!(all["tasks"].as_array().unwrap().len(), 2, "{all}");
+    let log = daemon.log();
+    assert!(!log.contains("hunter2"), "{log}");
+    for task in all["tasks"].as_array().unwrap() {
+        daemon
+            .run(["task", "rm", task["id"].as_str().unwrap()])
+            .exits(0);
+    }
+}
+
+#[test]
+fn a_task_from_a_file_and_bad_input_in_one() {
+    let Some((home, engine)) = home() else { return };
+    let daemon = daemon(home, &engine);
+    let file = |rest: &str| {
+        let text = format!(
+            r#"{{"task_id":{{"value":"from-file"}},"command":{{"value":"echo file"}},{rest}"container":{{"type":"DOCKER","docker":{{"image":"{TEST_IMAGE}"}}}}}}"#
+        );
+        daemon.home.write("task.json", text)
+    };
+    let path = file("");
+    let done = daemon
+        .run([
+            "task".as_ref(),
+            "run".as_ref(),
+            "-f".as_ref(),
+            path.as_os_str(),
+        ])
+        .exits(0);
+    assert_eq!(done.stdout, "file\n");
+    daemon.run(["task", "rm", "from-file"]).exits(0);
+    for (rest, field) in [
+        (
+            r#""kill_policy":{"grace_period":{"nanoseconds":-1}},"#,
+            "kill_policy.grace_period",
+        ),
+        (
+            r#""resources":[{"name":"gpus","type":"SCALAR","scalar":{"value":1}}],"#,
+            "gpus",
+        ),
+        (
+            r#""max_completion_time":{"nanoseconds":-5},"#,
+            "max_completion_time",
+        ),
+    ] {
+        file(rest);
+        let done = daemon.run(["task", "run", "-f", "task.json"]).exits(125);
+        assert!(done.stderr.contains(field), "{field}: {done:?}");
+    }
+    let huge = format!(
+        r#""labels":{{"labels":[{{"key":"x","value":"{}"}}]}},"#,
+        "x".repeat(3 << 20)
+    );
+    file(&huge);
+    let done = daemon.run(["task", "run", "-f", "task.json"]).exits(125);
+    assert!(done.stderr.contains("bytes"), "{done:?}");
+    let none = daemon.run(["task", "ls", "-a", "-q"]).exits(0);
+    assert_eq!(none.stdout, "");
+}
+
+#[test]
+fn two_supervisors_on_one_engine_leave_each_other_alone() {
+    let (Some((one, engine)), Some((other, _))) = (home(), home()) else {
+        return;
+    };
+    let mut one = daemon(one, &engine);
+    let mut other = daemon(other, &engine);
+    let run = |daemon: &Daemon| {
+        let run = ["task", "run", "-d", TEST_IMAGE, "sleep", "600"];
+        daemon.run(run).exits(0).stdout.trim().to_owned()
+    };
+    let (first, second) = (run(&one), run(&other));
+    for daemon in [&mut one, &mut other] {
+        daemon.crash();
+        daemon.start_again();
+    }
+    for (daemon, id) in [(&one, &first), (&other, &second)] {
+        until_phase(daemon, id, "running");
+        let listed = daemon.run(["task", "ls", "-a", "-q"]).exits(0);
+        assert_eq!(listed.stdout, format!("{id}\n"), "each has its own alone");
+    }
+    one.run(["task", "rm", "-f", &first]).exits(0);
+    until_phase(&other, &second, "running");
+    other.run(["task", "rm", "-f", &second]).exits(0);
+}

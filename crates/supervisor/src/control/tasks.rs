@@ -1,0 +1,368 @@
+//! The task verbs: from memory, or handed on to the manager of the tasks; streams are counted.
+
+mod convert;
+mod local;
+mod output;
+
+pub use local::LocalTasks;
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use longshore_control_api::v1::tasks_server;
+use longshore_control_api::{MAX_MESSAGE, MAX_TASK_INFO, v1};
+use longshore_engine::{DockerConfig, DockerEngine, EngineEndpoint};
+use longshore_mesos_api::v1::TaskInfo;
+use longshore_mesos_api::{DecodeLimits, decode, json};
+use longshore_task_manager::{LogMode, NewTask, TaskManager, TaskManagerError, TaskStatus};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::time::Instant;
+use tokio_stream::Stream;
+use tokio_stream::wrappers::ReceiverStream;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tonic::{Request, Response, Status};
+
+use crate::SupervisorError;
+use crate::config::TaskSettings;
+use crate::reload::chain;
+
+/// Watchers and readers of output at a time, over all connections.
+const STREAMS: usize = 200;
+/// The longest that a caller may wait for an end.
+const WAIT_MAX: Duration = Duration::from_secs(3600);
+/// Elements of a task's message; its size is bounded before.
+const ELEMENTS: usize = 50_000;
+
+/// The changes of tasks that there are none of.
+static NEVER: std::sync::LazyLock<tokio::sync::watch::Sender<u64>> =
+    std::sync::LazyLock::new(tokio::sync::watch::Sender::default);
+
+/// The tasks of a daemon, or why it can have none.
+#[derive(Debug, Clone)]
+pub(crate) enum Tasks {
+    There {
+        manager: TaskManager,
+        /// The engine's address.
+        address: String,
+        /// The configuration names it.
+        configured: bool,
+    },
+    Absent(String),
+}
+
+impl Tasks {
+    /// Takes up the tasks below `state_dir`. An engine whose address cannot be used is no error: there are no tasks then, and
+    /// those on record are left alone.
+    ///
+    /// # Errors
+    /// [`SupervisorError::Tasks`].
+    pub(crate) async fn start(
+        settings: &TaskSettings,
+        state_dir: &std::path::Path,
+    ) -> Result<Self, SupervisorError> {
+        let endpoint = match &settings.engine {
+            Some(endpoint) => Ok(endpoint.clone()),
+            None => EngineEndpoint::from_environment(),
+        };
+        let endpoint = match endpoint {
+            Ok(endpoint) => endpoint,
+            Err(error) => {
+                let reason = chain(&error);
+                tracing::warn!(reason, "no engine can be used for tasks");
+                return Ok(Self::Absent(reason));
+            }
+        };
+        let address = endpoint.to_string();
+        let engine = Arc::new(DockerEngine::new(DockerConfig::new(endpoint)));
+        let manager = TaskManager::start(settings.options(state_dir), engine)
+            .await
+            .map_err(|source| SupervisorError::Tasks { source })?;
+        Ok(Self::There {
+            manager,
+            address,
+            configured: settings.engine.is_some(),
+        })
+    }
+
+    fn manager(&self) -> Result<&TaskManager, Status> {
+        match self {
+            Self::There { manager, .. } => Ok(manager),
+            Self::Absent(reason) => Err(Status::failed_precondition(format!(
+                "no engine can be used for tasks: {reason} (set `tasks.engine` and start the daemon again)"
+            ))),
+        }
+    }
+
+    /// Grows with each change; without tasks it never does.
+    pub(crate) fn changes(&self) -> tokio::sync::watch::Receiver<u64> {
+        match self {
+            Self::There { manager, .. } => manager.changes(),
+            Self::Absent(_) => NEVER.subscribe(),
+        }
+    }
+
+    /// What is known of the engine.
+    pub(crate) fn engine(&self) -> v1::TaskEngine {
+        match self {
+            Self::There {
+                manager,
+                address,
+                configured,
+            } => convert::engine(manager, address, *configured),
+            Self::Absent(reason) => v1::TaskEngine {
+                error: reason.clone(),
+                wanted: true,
+                ..v1::TaskEngine::default()
+            },
+        }
+    }
+
+    /// In numbers.
+    pub(crate) fn status(&self) -> v1::TasksStatus {
+        let all = match self {
+            Self::There { manager, .. } => manager.tasks(),
+            Self::Absent(_) => Vec::new(),
+        };
+        let ended = all.iter().filter(|task| task.has_ended()).count();
+        let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
+        v1::TasksStatus {
+            engine: Some(self.engine()),
+            unfinished: count(all.len() - ended),
+            ended: count(ended),
+        }
+    }
+}
+
+/// Answers the task verbs; cheap to clone.
+#[derive(Debug, Clone)]
+pub(crate) struct TaskControl {
+    tasks: Tasks,
+    streams: Arc<Semaphore>,
+    tracker: TaskTracker,
+    stop: CancellationToken,
+}
+
+impl TaskControl {
+    pub(crate) fn new(tasks: Tasks, tracker: TaskTracker, stop: CancellationToken) -> Self {
+        Self {
+            tasks,
+            streams: Arc::new(Semaphore::new(STREAMS)),
+            tracker,
+            stop,
+        }
+    }
+
+    pub(crate) fn server(self) -> tasks_server::TasksServer<Self> {
+        tasks_server::TasksServer::new(self)
+            .max_decoding_message_size(MAX_TASK_INFO + 64 * 1024)
+            .max_encoding_message_size(MAX_MESSAGE)
+    }
+
+    fn slot(&self) -> Result<OwnedSemaphorePermit, Status> {
+        Arc::clone(&self.streams)
+            .try_acquire_owned()
+            .map_err(|_| Status::resource_exhausted(format!("{STREAMS} streams are open already")))
+    }
+}
+
+type Streamed<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
+
+#[tonic::async_trait]
+impl tasks_server::Tasks for TaskControl {
+    type WatchTaskStream = Streamed<v1::Task>;
+    type TaskLogsStream = Streamed<v1::TaskLogsResponse>;
+
+    async fn run_task(
+        &self,
+        request: Request<v1::RunTaskRequest>,
+    ) -> Result<Response<v1::RunTaskResponse>, Status> {
+        let request = request.into_inner();
+        let manager = self.tasks.manager()?;
+        let logs = match request.logs() {
+            v1::TaskLogMode::Unspecified => None,
+            v1::TaskLogMode::Files => Some(LogMode::Files),
+            v1::TaskLogMode::Engine => Some(LogMode::Engine),
+            v1::TaskLogMode::None => Some(LogMode::None),
+        };
+        let limits = DecodeLimits {
+            max_bytes: MAX_TASK_INFO,
+            max_elements: ELEMENTS,
+        };
+        let info: TaskInfo = decode(&request.task_info, &limits)
+            .map_err(|error| Status::invalid_argument(format!("task_info: {error}")))?;
+        let new = NewTask {
+            info,
+            container_name: Some(request.container_name).filter(|name| !name.is_empty()),
+            logs,
+        };
+        let id = manager.run(new).await.map_err(|error| refused(&error))?;
+        Ok(Response::new(v1::RunTaskResponse { id }))
+    }
+
+    async fn list_tasks(
+        &self,
+        request: Request<v1::ListTasksRequest>,
+    ) -> Result<Response<v1::ListTasksResponse>, Status> {
+        let all = request.into_inner().all;
+        let tasks = self.tasks.manager()?.tasks();
+        let shown = tasks.iter().filter(|task| all || !task.has_ended());
+        Ok(Response::new(v1::ListTasksResponse {
+            tasks: shown.map(|task| convert::task(task)).collect(),
+            engine: Some(self.tasks.engine()),
+        }))
+    }
+
+    async fn inspect_task(
+        &self,
+        request: Request<v1::InspectTaskRequest>,
+    ) -> Result<Response<v1::InspectTaskResponse>, Status> {
+        let id = request.into_inner().id;
+        let manager = self.tasks.manager()?;
+        let status = watched(manager, &id)?.borrow().clone();
+        let info = manager.info(&id).map_err(|error| refused(&error))?;
+        let task_json = json::to_vec(&info).map_err(|error| Status::internal(error.to_string()))?;
+        Ok(Response::new(v1::InspectTaskResponse {
+            task: Some(convert::task(&status)),
+            task_json: String::from_utf8_lossy(&task_json).into_owned(),
+            container_json: String::from_utf8_lossy(&status.data).into_owned(),
+        }))
+    }
+
+    async fn watch_task(
+        &self,
+        request: Request<v1::WatchTaskRequest>,
+    ) -> Result<Response<Self::WatchTaskStream>, Status> {
+        let mut status = watched(self.tasks.manager()?, &request.into_inner().id)?;
+        let slot = self.slot()?;
+        let stop = self.stop.clone();
+        let (sender, receiver) = mpsc::channel(1);
+        self.tracker.spawn(async move {
+            let _slot = slot;
+            loop {
+                let now = Arc::clone(&status.borrow_and_update());
+                if sender.send(Ok(convert::task(&now))).await.is_err() || now.has_ended() {
+                    return;
+                }
+                tokio::select! {
+                    changed = status.changed() => if changed.is_err() { return },
+                    () = sender.closed() => return,
+                    () = stop.cancelled() => return,
+                }
+            }
+        });
+        Ok(Response::new(Box::pin(ReceiverStream::new(receiver))))
+    }
+
+    async fn wait_task(
+        &self,
+        request: Request<v1::WaitTaskRequest>,
+    ) -> Result<Response<v1::Task>, Status> {
+        let v1::WaitTaskRequest { id, wait_ms } = request.into_inner();
+        let mut status = watched(self.tasks.manager()?, &id)?;
+        let deadline = Instant::now() + Duration::from_millis(wait_ms).min(WAIT_MAX);
+        let ended = status.wait_for(|status| status.has_ended());
+        tokio::select! {
+            ended = tokio::time::timeout_at(deadline, ended) => match ended {
+                Ok(Ok(status)) => Ok(Response::new(convert::task(&status))),
+                Ok(Err(_)) => Err(Status::not_found(format!("task {id:?} is gone"))),
+                Err(_) => Err(Status::deadline_exceeded(format!("task {id:?} has not ended"))),
+            },
+            () = self.stop.cancelled() => {
+                Err(Status::unavailable("the daemon is stopping; the task goes on"))
+            }
+        }
+    }
+
+    async fn stop_task(
+        &self,
+        request: Request<v1::StopTaskRequest>,
+    ) -> Result<Response<v1::StopTaskResponse>, Status> {
+        let v1::StopTaskRequest { id, grace_ms } = request.into_inner();
+        let manager = self.tasks.manager()?;
+        let stopped = manager.stop(&id, grace_ms.map(Duration::from_millis));
+        stopped.map_err(|error| refused(&error))?;
+        Ok(Response::new(v1::StopTaskResponse {}))
+    }
+
+    async fn kill_task(
+        &self,
+        request: Request<v1::KillTaskRequest>,
+    ) -> Result<Response<v1::KillTaskResponse>, Status> {
+        let v1::KillTaskRequest { id, signal } = request.into_inner();
+        let killed = self.tasks.manager()?.kill(&id, &signal);
+        killed.map_err(|error| refused(&error))?;
+        Ok(Response::new(v1::KillTaskResponse {}))
+    }
+
+    async fn remove_task(
+        &self,
+        request: Request<v1::RemoveTaskRequest>,
+    ) -> Result<Response<v1::RemoveTaskResponse>, Status> {
+        let v1::RemoveTaskRequest { id, force } = request.into_inner();
+        let removed = self.tasks.manager()?.remove(&id, force).await;
+        removed.map_err(|error| refused(&error))?;
+        Ok(Response::new(v1::RemoveTaskResponse {}))
+    }
+
+    async fn task_logs(
+        &self,
+        request: Request<v1::TaskLogsRequest>,
+    ) -> Result<Response<Self::TaskLogsStream>, Status> {
+        let v1::TaskLogsRequest {
+            id,
+            follow,
+            tail_bytes,
+        } = request.into_inner();
+        let manager = self.tasks.manager()?;
+        let status = watched(manager, &id)?;
+        let slot = self.slot()?;
+        let source = match manager.engine_logs(&id, follow).await {
+            Ok(Some(stream)) => output::Source::Engine(stream),
+            Ok(None) => output::Source::Files {
+                status,
+                tail_bytes,
+                follow,
+            },
+            Err(error) => return Err(refused(&error)),
+        };
+        let stop = self.stop.clone();
+        let (sender, receiver) = mpsc::channel(4);
+        self.tracker.spawn(async move {
+            let _slot = slot;
+            tokio::select! {
+                () = output::send(source, sender) => {}
+                () = stop.cancelled() => {}
+            }
+        });
+        Ok(Response::new(Box::pin(ReceiverStream::new(receiver))))
+    }
+}
+
+fn watched(
+    manager: &TaskManager,
+    id: &str,
+) -> Result<tokio::sync::watch::Receiver<Arc<TaskStatus>>, Status> {
+    manager.watch(id).map_err(|error| refused(&error))
+}
+
+/// What an error of the manager is on the wire.
+fn refused(error: &TaskManagerError) -> Status {
+    let text = chain(error);
+    match error {
+        TaskManagerError::Unknown { .. } => Status::not_found(text),
+        TaskManagerError::Taken { .. } => Status::already_exists(text),
+        TaskManagerError::Id { .. }
+        | TaskManagerError::ContainerName { .. }
+        | TaskManagerError::Signal { .. }
+        | TaskManagerError::Refused { .. } => Status::invalid_argument(text),
+        TaskManagerError::TooMany { .. } => Status::resource_exhausted(text),
+        TaskManagerError::StillRunning { .. } => Status::deadline_exceeded(text),
+        TaskManagerError::Running { .. }
+        | TaskManagerError::Ended { .. }
+        | TaskManagerError::Engine(_) => Status::failed_precondition(text),
+        TaskManagerError::Stopping => Status::unavailable(text),
+        _ => Status::internal(text),
+    }
+}
