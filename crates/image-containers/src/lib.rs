@@ -18,6 +18,7 @@ mod container;
 mod exit;
 mod request;
 
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -26,7 +27,7 @@ use longshore_agent::images::{FoundImage, ImageContainer, ImageFuture, ImageOrde
 use longshore_agent::service::{LaunchError, LaunchRequest};
 use longshore_docker_executor::{Executor, ExecutorError, ExecutorOptions, Launch, Task};
 use longshore_engine::Engine;
-use longshore_sandbox::Rotation;
+pub use longshore_sandbox::Rotation;
 use longshore_task_spec::Sandbox;
 use tokio::task::AbortHandle;
 
@@ -52,6 +53,24 @@ pub struct ImageOptions {
     pub patience: Duration,
 }
 
+/// Why containers of images cannot be run.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ImageError {
+    /// The directory of the records cannot be made.
+    #[error("cannot create the directory {}", path.display())]
+    Directory {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The executor refuses its settings.
+    #[error("the executor of containers of images")]
+    Executor(#[from] ExecutorError),
+}
+
 /// Runs containers of images on one engine. Clones are the same. Needs a tokio runtime with time and I/O.
 ///
 /// Dropping it leaves the containers as they are.
@@ -75,8 +94,16 @@ impl ImageContainers {
     /// On this engine, which need not be there yet.
     ///
     /// # Errors
-    /// As [`Executor::new`].
-    pub fn new(engine: Arc<dyn Engine>, options: ImageOptions) -> Result<Self, ExecutorError> {
+    /// [`ImageError`] when the directory of the records cannot be made, or is no absolute path.
+    pub fn new(engine: Arc<dyn Engine>, options: ImageOptions) -> Result<Self, ImageError> {
+        std::fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&options.state_dir)
+            .map_err(|source| ImageError::Directory {
+                path: options.state_dir.clone(),
+                source,
+            })?;
         let settings = ExecutorOptions {
             rotation: options.rotation,
             patience: options.patience,

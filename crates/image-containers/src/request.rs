@@ -77,16 +77,34 @@ pub(crate) fn to_task(request: &LaunchRequest) -> TaskInfo {
         task_id: TaskId { value: id },
         // A status names it; nobody reads it here.
         agent_id: AgentId::default(),
-        // Without one the image's own is run.
-        command: Some(request.command.clone().unwrap_or_else(|| CommandInfo {
-            shell: Some(false),
-            ..CommandInfo::default()
-        })),
+        command: Some(command_of(request)),
         container: request.container.clone().map(as_docker),
         resources: request.resources.clone(),
         limits: request.limits.clone().into_iter().collect(),
         ..TaskInfo::default()
     }
+}
+
+/// The command as the docker executor reads it; without one the image's own is run.
+///
+/// For type MESOS the arguments begin with the program's own name, as for a process; for type DOCKER they follow
+/// the program.
+fn command_of(request: &LaunchRequest) -> CommandInfo {
+    let Some(mut command) = request.command.clone() else {
+        return CommandInfo {
+            shell: Some(false),
+            ..CommandInfo::default()
+        };
+    };
+    let is_process_form = image_of(request.container.as_ref()).is_some();
+    if is_process_form
+        && !command.shell()
+        && command.value.is_some()
+        && !command.arguments.is_empty()
+    {
+        command.arguments.remove(0);
+    }
+    command
 }
 
 /// Type MESOS with an image as type DOCKER: on the network of the host, as the Mesos containerizer has it where no

@@ -95,6 +95,13 @@ pub enum SupervisorError {
         #[source]
         source: longshore_task_manager::TaskManagerError,
     },
+    /// The place where containers of images are on record cannot be used.
+    #[error("containers of images cannot be put on record")]
+    Images {
+        /// Why.
+        #[source]
+        source: longshore_image_containers::ImageError,
+    },
     /// No engine can be used.
     #[error("no engine can be used for tasks: {reason} (set `tasks.engine`)")]
     Engine {

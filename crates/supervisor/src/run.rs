@@ -9,9 +9,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use longshore_agent::images::ImageRuntime;
 use longshore_agent::{Agent, AgentOptions, ShimCommand};
 use longshore_agent_client::{AgentClient, AgentClientConfig, AgentEndpoint, Credentials};
 use longshore_csi_manager::{CsiManager, ManagerOptions};
+use longshore_engine::{DockerConfig, DockerEngine};
+use longshore_image_containers::{ImageContainers, ImageOptions, Rotation};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -56,6 +59,11 @@ pub struct Program {
     /// configuration's filter.
     pub log: Option<LogHandle>,
 }
+
+/// Where containers of images are on record, below the agent's directory.
+const IMAGES: &str = "images";
+/// How long an engine that cannot be reached is asked again for a launch; whoever keeps the container running asks anew.
+const ENGINE_PATIENCE: Duration = Duration::from_secs(10);
 
 /// The filter of this process's logs.
 pub type LogHandle = tracing_subscriber::reload::Handle<Targets, Registry>;
@@ -197,7 +205,8 @@ async fn agent(
 ) -> Result<(Option<Agent>, AgentClient), SupervisorError> {
     let (agent, client) = match &config.agent {
         AgentChoice::Embedded(settings) => {
-            let options = agent_options(settings, config, root, program);
+            let mut options = agent_options(settings, config, root, program);
+            options.images = images(config, &options)?;
             let socket = options.socket.clone();
             let agent = Agent::start(options)
                 .await
@@ -246,6 +255,29 @@ fn agent_options(
     options.logs.max_bytes = settings.log_max_bytes;
     options.tcp = settings.tcp.as_ref().map(AgentTcp::options);
     options
+}
+
+/// What runs containers of images: nothing where there is no engine to ask, whose absence the agent then tells
+/// whoever wants one.
+fn images(
+    config: &Config,
+    options: &AgentOptions,
+) -> Result<Option<Arc<dyn ImageRuntime>>, SupervisorError> {
+    let Ok(endpoint) = config.tasks.endpoint() else {
+        return Ok(None);
+    };
+    let engine = Arc::new(DockerEngine::new(DockerConfig::new(endpoint)));
+    let settings = ImageOptions {
+        state_dir: options.state_dir.join(IMAGES),
+        rotation: Rotation {
+            max_bytes: options.logs.max_bytes,
+            keep: options.logs.keep,
+        },
+        patience: ENGINE_PATIENCE,
+    };
+    let images = ImageContainers::new(engine, settings)
+        .map_err(|source| SupervisorError::Images { source })?;
+    Ok(Some(Arc::new(images)))
 }
 
 /// Gives memory back whenever things have become quiet: after the start, after every change, and now and then

@@ -10,6 +10,7 @@ mod daemon;
 mod demo;
 mod disk;
 mod docker;
+mod image;
 mod import_mesos;
 mod mesos_executor;
 mod nri_replay;

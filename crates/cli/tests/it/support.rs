@@ -63,7 +63,7 @@ impl Done {
 pub(crate) struct Home {
     dir: TempDir,
     uid: Option<u32>,
-    program: PathBuf,
+    pub(crate) program: PathBuf,
 }
 
 impl Home {

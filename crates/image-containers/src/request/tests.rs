@@ -75,6 +75,30 @@ fn an_image_that_may_not_be_cached_is_pulled_each_time() {
 }
 
 #[test]
+fn the_name_of_the_program_is_an_argument_for_type_mesos_alone() {
+    let command = |arguments: &[&str], shell| CommandInfo {
+        value: Some("/driver".to_owned()),
+        arguments: arguments.iter().map(|text| (*text).to_owned()).collect(),
+        shell: Some(shell),
+        ..CommandInfo::default()
+    };
+    let arguments = |container: ContainerInfo, command| {
+        let mut asked = request(container);
+        asked.command = Some(command);
+        to_task(&asked).command.unwrap().arguments
+    };
+    let named = ["driver", "-v"];
+    let of_mesos = arguments(mesos(docker_image("x")), command(&named, false));
+    assert_eq!(of_mesos, ["-v"]);
+    assert_eq!(arguments(docker("x"), command(&["-v"], false)), ["-v"]);
+    assert!(arguments(mesos(docker_image("x")), command(&[], false)).is_empty());
+    assert_eq!(
+        arguments(mesos(docker_image("x")), command(&named, true)),
+        named
+    );
+}
+
+#[test]
 fn what_was_asked_for_is_known_again() {
     let mut asked = request(docker("busybox"));
     asked.command = Some(CommandInfo {

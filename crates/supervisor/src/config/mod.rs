@@ -133,6 +133,7 @@ impl Config {
         let ground = Ground {
             defaults: raw.csi,
             embedded: raw.agent.url.is_none(),
+            engine: tasks.endpoint().map(drop),
             uid: sources.uid,
             state: StateRoot::new(&state_dir),
             runtime: RuntimeDir::new(&runtime_dir),

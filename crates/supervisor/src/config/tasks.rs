@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use longshore_engine::EngineEndpoint;
+use longshore_engine::{EngineEndpoint, EngineError};
 use longshore_task_manager::{LogMode, ManagerOptions, Retention};
 
 use super::problems::Problems;
@@ -73,6 +73,17 @@ pub(super) fn settings(raw: &RawTasks, problems: &mut Problems<'_>) -> TaskSetti
 }
 
 impl TaskSettings {
+    /// The engine of tasks, and of containers of images.
+    ///
+    /// # Errors
+    /// When docker's client would use one that is not on this machine, or its configuration cannot be read.
+    pub(crate) fn endpoint(&self) -> Result<EngineEndpoint, EngineError> {
+        match &self.engine {
+            Some(endpoint) => Ok(endpoint.clone()),
+            None => EngineEndpoint::from_environment(),
+        }
+    }
+
     /// As the manager of a root is told.
     pub(crate) fn options(&self, state_dir: &std::path::Path) -> ManagerOptions {
         let mut options = ManagerOptions::new(state_dir);

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use longshore_control_api::v1::tasks_server;
 use longshore_control_api::{MAX_MESSAGE, MAX_TASK_INFO, v1};
-use longshore_engine::{DockerConfig, DockerEngine, EngineEndpoint};
+use longshore_engine::{DockerConfig, DockerEngine};
 use longshore_mesos_api::v1::TaskInfo;
 use longshore_mesos_api::{DecodeLimits, decode, json};
 use longshore_task_manager::{LogMode, NewTask, TaskManager, TaskManagerError, TaskStatus};
@@ -62,11 +62,7 @@ impl Tasks {
         settings: &TaskSettings,
         state_dir: &std::path::Path,
     ) -> Result<Self, SupervisorError> {
-        let endpoint = match &settings.engine {
-            Some(endpoint) => Ok(endpoint.clone()),
-            None => EngineEndpoint::from_environment(),
-        };
-        let endpoint = match endpoint {
+        let endpoint = match settings.endpoint() {
             Ok(endpoint) => endpoint,
             Err(error) => {
                 let reason = chain(&error);

@@ -151,10 +151,10 @@ fn a_file_that_could_not_run_is_broken_like_one_that_cannot_be_read() {
         (
             GOOD.replace(
                 "\"command\"",
-                "\"container\": {\"type\": \"MESOS\",\n\"mesos\": {\"image\": {\"type\": \"DOCKER\", \"docker\": {\"name\": \"x\"}}}},\n\"command\"",
+                "\"container\": {\"type\": \"MESOS\",\n\"mesos\": {\"image\": {\"type\": \"DOCKER\", \"docker\": {\"name\": \"Not An Image\"}}}},\n\"command\"",
             ),
             6,
-            "process containers only",
+            "Not An Image",
         ),
     ] {
         std::fs::write(&file, text).unwrap();

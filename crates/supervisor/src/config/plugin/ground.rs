@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
-use longshore_agent::Part;
+use longshore_agent::{CheckImage, Part};
 use longshore_csi_manager::{ManagerError, PluginConfig, launch_requests};
+use longshore_engine::EngineError;
 use longshore_mesos_api::v1 as mesos;
 use longshore_paths::{RuntimeDir, StateRoot};
 
@@ -18,6 +19,8 @@ pub(crate) struct Ground {
     pub(crate) defaults: RawCsi,
     /// The embedded agent runs the containers, so that its rules hold.
     pub(crate) embedded: bool,
+    /// Whether there is an engine for images, which may be silent at the moment.
+    pub(crate) engine: Result<(), EngineError>,
     /// Whom the daemon runs as.
     pub(crate) uid: u32,
     pub(crate) state: StateRoot,
@@ -25,15 +28,18 @@ pub(crate) struct Ground {
 }
 
 impl Ground {
-    /// The embedded agent has no images.
+    /// Images need an engine.
     pub(super) fn check_images(&self, info: &mesos::CsiPluginInfo, refusals: &mut Refusals) {
+        let Err(error) = &self.engine else { return };
         let containers = info.containers.iter().enumerate();
         for (index, _) in containers.filter(|(_, container)| self.embedded && has_image(container))
         {
             refusals.note(
                 format!("containers[{index}].image"),
-                "the embedded agent runs process containers only; leave it out, or set `agent.url` to an agent \
-                 that runs images",
+                format!(
+                    "no engine can be used for it: {error}; name one by `tasks.engine`, or set `agent.url` to an agent \
+                     that runs images"
+                ),
             );
         }
     }
@@ -79,8 +85,12 @@ impl Ground {
         if !self.embedded {
             return;
         }
+        let images: Option<CheckImage> = match &self.engine {
+            Ok(()) => Some(longshore_image_containers::check),
+            Err(_) => None,
+        };
         for (index, request) in requests {
-            let Err(refused) = longshore_agent::check_launch(&request, self.uid, None) else {
+            let Err(refused) = longshore_agent::check_launch(&request, self.uid, images) else {
                 continue;
             };
             let key = match refused.part {
@@ -88,6 +98,7 @@ impl Ground {
                 Part::Environment => ".env",
                 Part::User => ".user",
                 Part::Volumes => ".volumes",
+                Part::Container if refused.message.contains("image") => ".image",
                 Part::Container | Part::Other => "",
             };
             let list = if refused.lacking {

@@ -27,30 +27,22 @@ const REMOVE: RemoveOptions = RemoveOptions {
 pub(crate) async fn measure(report: &mut Report, bench: &Bench) -> Result<(), Failure> {
     let pairs = if report.options().long { 200 } else { 60 };
     let [mut ours, mut bare, mut docker] = [(); 3].map(|()| Samples::default());
-    let [mut running, mut inspect, mut terminal] = [(); 3].map(|()| Samples::default());
+    let mut terminal = Samples::default();
     for nth in 0..=pairs {
         // The first one is not counted.
-        let mut spare = [(); 6].map(|()| Samples::default());
-        let [ours, bare, docker, running, inspect, terminal] = if nth == 0 {
+        let mut spare = [(); 4].map(|()| Samples::default());
+        let [ours, bare, docker, terminal] = if nth == 0 {
             spare.each_mut()
         } else {
-            [
-                &mut ours,
-                &mut bare,
-                &mut docker,
-                &mut running,
-                &mut inspect,
-                &mut terminal,
-            ]
+            [&mut ours, &mut bare, &mut docker, &mut terminal]
         };
         let launch = bench.launch(&format!("true-{nth}"), "true")?;
         let begin = Instant::now();
         let task = bench.executor.launch(launch);
-        let seen = follow(bench, &task).await?;
+        let told = told_after_exit(bench, &task).await?;
         timeout(PATIENCE, task.finished()).await?;
         ours.push(begin.elapsed());
-        running.push(seen.running);
-        terminal.push(seen.terminal);
+        terminal.push(told);
         bench.executor.forget(&task).await?;
 
         let begin = Instant::now();
@@ -58,13 +50,8 @@ pub(crate) async fn measure(report: &mut Report, bench: &Bench) -> Result<(), Fa
         let wait = bench.engine.wait(&id, WaitUntil::NextExit).await?;
         bench.engine.start(&id).await?;
         timeout(PATIENCE, wait).await??;
-        let whole = begin.elapsed();
-        let look = Instant::now();
-        bench.engine.inspect(&id).await?;
-        inspect.push(look.elapsed());
-        let rest = Instant::now();
         bench.engine.remove(&id, REMOVE).await?;
-        bare.push(whole + rest.elapsed());
+        bare.push(begin.elapsed());
 
         if let Some(took) = docker_run(bench).await? {
             docker.push(took);
@@ -92,55 +79,74 @@ pub(crate) async fn measure(report: &mut Report, bench: &Bench) -> Result<(), Fa
         ));
     }
     report.add(
-        Row::against(
-            "started to RUNNING told",
-            Unit::Micros,
-            &running,
-            "a bare inspect",
-            &inspect,
-        )
-        .p50_limit(3.0),
-    );
-    report.add(
         Row::samples("exit known to last status told", Unit::Millis, &terminal)
             .p50_limit(Unit::Millis.of(SLACK)),
     );
     Ok(())
 }
 
-/// When what was told, after the engine had said so.
-struct Seen {
-    running: Duration,
-    terminal: Duration,
+/// How long after the engine had said so the end of a task was told.
+async fn told_after_exit(bench: &Bench, task: &Task) -> Result<Duration, Failure> {
+    let status = timeout(PATIENCE, task.ended()).await?;
+    let told = Instant::now();
+    if status.state() != TaskState::TaskFinished {
+        return Err(format!("the task did not finish: {}", status.message()).into());
+    }
+    let id = task.watch().borrow().container.clone();
+    let noted = bench.watch.of(&id.ok_or("no container")?);
+    Ok(told.saturating_duration_since(noted.exited.ok_or("no exit was seen")?))
 }
 
-async fn follow(bench: &Bench, task: &Task) -> Result<Seen, Failure> {
-    let mut updates = task.updates();
-    let mut running = None;
-    loop {
-        let status = timeout(PATIENCE, updates.next()).await?;
-        match status.state() {
-            TaskState::TaskRunning => running = running.or(Some(Instant::now())),
-            TaskState::TaskStarting | TaskState::TaskKilling => {}
-            TaskState::TaskFinished | TaskState::TaskKilled => {
-                let ended = Instant::now();
-                let id = task.watch().borrow().container.clone();
-                let noted = bench.watch.of(&id.ok_or("no container")?);
-                let since = |from: Option<Instant>, to: Instant| {
-                    from.map(|from| to.saturating_duration_since(from))
-                };
-                return Ok(Seen {
-                    running: since(noted.started, running.ok_or("no RUNNING")?)
-                        .ok_or("no start was seen")?,
-                    terminal: since(noted.exited, ended).ok_or("no exit was seen")?,
-                });
+/// A task that goes on: how long after the engine has started it RUNNING is told.
+pub(crate) async fn running(report: &mut Report, bench: &Bench) -> Result<(), Failure> {
+    let rounds = if report.options().long { 60 } else { 20 };
+    let (mut ours, mut bare) = (Samples::default(), Samples::default());
+    for nth in 0..rounds {
+        let id = format!("runs-{nth}");
+        let task = bench.executor.launch(bench.launch(&id, "sleep 600")?);
+        let mut updates = task.updates();
+        let told = loop {
+            let status = timeout(PATIENCE, updates.next()).await?;
+            match status.state() {
+                TaskState::TaskRunning => break Instant::now(),
+                TaskState::TaskStarting => {}
+                other => return Err(format!("{other:?}: {}", status.message()).into()),
             }
-            other => {
-                let message = status.message();
-                return Err(format!("the task is {other:?}: {message}").into());
-            }
-        }
+        };
+        let container = task
+            .watch()
+            .borrow()
+            .container
+            .clone()
+            .ok_or("no container")?;
+        let noted = bench.watch.of(&container);
+        ours.push(told.saturating_duration_since(noted.started.ok_or("no start was seen")?));
+        task.kill(Kill {
+            cause: KillCause::Asked,
+            grace: Some(Duration::ZERO),
+            signal: Some("SIGKILL".to_owned()),
+        });
+        timeout(PATIENCE, task.finished()).await?;
+        bench.executor.forget(&task).await?;
+
+        let id = bench.engine.create(&bench.spec("sleep 600")).await?.id;
+        bench.engine.start(&id).await?;
+        let begin = Instant::now();
+        bench.engine.inspect(&id).await?;
+        bare.push(begin.elapsed());
+        bench.engine.remove(&id, REMOVE).await?;
     }
+    report.add(
+        Row::against(
+            "started to RUNNING told",
+            Unit::Micros,
+            &ours,
+            "a bare inspect",
+            &bare,
+        )
+        .p50_limit(3.0),
+    );
+    Ok(())
 }
 
 async fn docker_run(bench: &Bench) -> Result<Option<Duration>, Failure> {

@@ -125,6 +125,7 @@ fn main() -> ExitCode {
         let outcome = runtime.block_on(async {
             let bench = Bench::new(socket)?;
             life::measure(&mut report, &bench).await?;
+            life::running(&mut report, &bench).await?;
             life::kills(&mut report, &bench).await?;
             output::measure(&mut report, &bench).await?;
             many::measure(&mut report, &bench).await
