@@ -29,7 +29,7 @@ pub struct AgentOptions {
     /// The program that becomes the parent of each container.
     pub shim: ShimCommand,
     /// Whether, from the first launch on, one shim is kept that was started ahead of its container: a launch then
-    /// takes about half the time. It ends with the agent, however that ends.
+    /// need not wait for one. It ends with the agent, however that ends.
     pub spare_shim: bool,
     /// How many containers may exist at a time; one more is refused. At least 1.
     pub max_containers: usize,

@@ -33,6 +33,9 @@ pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 const SHIM_LOOK: Duration = Duration::from_millis(500);
 const SHIM_LOOKS: u32 = 10;
 
+/// How long what was launched has the processors for itself: a plugin is about to listen then.
+const REFILL_AFTER: Duration = Duration::from_millis(40);
+
 impl Shared {
     /// Begins a launch, whose end is told; false when the id is taken.
     pub(super) fn begin(
@@ -127,9 +130,7 @@ impl Shared {
                 self.started(&id, init);
                 // Whoever asked may be gone; the container stays.
                 let _nobody_waits = tell.send(Ok(Launched::New));
-                let shared = Arc::clone(&self);
-                self.tasks
-                    .spawn_blocking(move || shared.host.spares.refill());
+                self.spawn(Self::refill_spares);
                 self.watch(id, dir, shim, Some(init)).await;
             }
             Err(error) => {
@@ -137,6 +138,12 @@ impl Shared {
                 self.launch_failed(&id, error, tell);
             }
         }
+    }
+
+    /// Starts the next spare shim, out of the way of what was just launched.
+    async fn refill_spares(self: Arc<Self>) {
+        tokio::time::sleep(REFILL_AFTER).await;
+        let _only_logged = blocking(move || self.host.spares.refill()).await;
     }
 
     /// Makes sure that nothing of a failed launch lives or is left.

@@ -24,7 +24,7 @@ pub(crate) async fn measure(report: &mut Report, bench: &Bench) -> Result<(), Fa
     let rounds = if report.options().long { 5 } else { 2 };
     let (mut ours, mut bare) = (Samples::default(), Samples::default());
     let before = proc::resident(std::process::id())?;
-    let mut peak = before;
+    let (mut peak, mut least) = (before, BYTES);
     for nth in 0..rounds {
         let id = format!("loud-{nth}");
         let begin = Instant::now();
@@ -41,20 +41,24 @@ pub(crate) async fn measure(report: &mut Report, bench: &Bench) -> Result<(), Fa
             }
         }
         ours.push(begin.elapsed());
-        let written = kept(bench, &id)?;
-        if written != BYTES {
-            return Err(format!("{written} bytes of {BYTES} were kept").into());
-        }
+        least = least.min(kept(bench, &id)?);
         std::fs::remove_dir_all(bench.sandbox(&id))?;
         bench.executor.forget(&task).await?;
 
         bare.push(read_bare(bench).await?);
     }
     let rate = |samples: &Samples| BYTES as f64 / 1e6 / samples.p50().as_secs_f64();
+    // What the engine's own log has thrown away before it could be read is a gap, which the task tells.
+    let share = least as f64 / BYTES as f64 * 100.0;
+    report.add(
+        Row::value("output of 200 MB kept", Unit::Percent, share, ours.len())
+            .higher_is_better()
+            .p50_limit(100.0),
+    );
     let peer = rate(&bare);
     report.add(
         Row::value(
-            "output of 200 MB kept, MB a second",
+            "output of 200 MB, MB a second",
             Unit::Count,
             rate(&ours),
             ours.len(),
