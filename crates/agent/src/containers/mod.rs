@@ -191,6 +191,12 @@ impl Containers {
         ids()
     }
 
+    /// Whether a shim waits for the next container, which then need not wait for one.
+    #[must_use]
+    pub fn has_spare_shim(&self) -> bool {
+        self.shared.host.spares.waits()
+    }
+
     /// Stops watching; the containers live on and are taken over by the next start.
     pub async fn shutdown(self) {
         self.shared.stop.cancel();

@@ -55,6 +55,11 @@ impl Spares {
         }
     }
 
+    /// Whether one waits.
+    pub(super) fn waits(&self) -> bool {
+        matches!(*self.lock(), Place::Taken(_))
+    }
+
     /// Makes the spare the shim of the container in `dir`; gives its pidfd, or `None` when there is none (any more).
     pub(super) fn use_up(&self, dir: &Path, lock: impl AsFd, report: impl AsFd) -> Option<OwnedFd> {
         let mut spare = {

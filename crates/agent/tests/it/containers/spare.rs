@@ -25,6 +25,12 @@ impl Node {
         eventually("a spare shim", || self.spares().len() == 1).await;
         self.spares()[0]
     }
+
+    /// The one that the next launch will use.
+    async fn spare_of(&self, agent: &Containers) -> i32 {
+        eventually("a spare shim that waits", || agent.has_spare_shim()).await;
+        self.spare().await
+    }
 }
 
 /// Launches what goes on, and gives its shim.
@@ -39,15 +45,15 @@ fn parent(pid: i32) -> i32 {
     fields.nth(1).unwrap().parse().unwrap()
 }
 
-/// Where the open files of a process lead.
+/// Where the open files of a process lead; one that is closed at this very moment is none.
 fn open_files(pid: i32) -> Vec<(i32, String)> {
     let mut files: Vec<_> = std::fs::read_dir(format!("/proc/{pid}/fd"))
         .unwrap()
         .map(|entry| entry.unwrap().path())
-        .map(|path| {
-            let number = path.file_name().unwrap().to_str().unwrap().parse().unwrap();
-            let leads_to = std::fs::read_link(path).unwrap();
-            (number, leads_to.to_str().unwrap().to_owned())
+        .filter_map(|path| {
+            let number = path.file_name()?.to_str()?.parse().ok()?;
+            let leads_to = std::fs::read_link(&path).ok()?;
+            Some((number, leads_to.to_str()?.to_owned()))
         })
         .collect();
     files.sort();
@@ -67,23 +73,25 @@ async fn a_spare_becomes_the_shim_of_the_next_container_and_is_like_any_other_th
         "none before the first launch"
     );
     let first = launched_under(&agent, "a").await;
-    let spare = node.spare().await;
+    let spare = node.spare_of(&agent).await;
     assert_ne!(spare, first);
     assert_eq!(agent.list().len(), 1, "it is no container");
     let own = i32::try_from(std::process::id()).unwrap();
     assert_eq!(parent(spare), own);
-    eventually("it waits", || read(spare, "comm") == b"longshore-spare\n").await;
-    let files = open_files(spare);
-    let kinds: Vec<&str> = files
-        .iter()
-        .map(|(_, leads_to)| leads_to.split(':').next().unwrap())
-        .collect();
-    // The last one tells it of children.
-    assert_eq!(
-        kinds,
-        ["socket", "/dev/null", "/dev/null", "anon_inode"],
-        "{files:?}"
-    );
+    eventually("it is called what it is", || {
+        read(spare, "comm") == b"longshore-spare\n"
+    })
+    .await;
+    // The last one tells it of children. It opens others for a moment while it sets itself up.
+    let kinds = ["socket", "/dev/null", "/dev/null", "anon_inode"];
+    eventually("it holds its socket and no more", || {
+        let files = open_files(spare);
+        let found = files
+            .iter()
+            .map(|(_, to)| to.split(':').next().unwrap_or_default());
+        found.eq(kinds)
+    })
+    .await;
     assert!(read(spare, "environ").is_empty());
 
     assert_eq!(launched_under(&agent, "b").await, spare);
@@ -106,8 +114,8 @@ async fn a_spare_becomes_the_shim_of_the_next_container_and_is_like_any_other_th
     );
     // Of its container alone: nothing of it came from the shim.
     let init = pid(&agent, "b");
-    assert_eq!(open_files(init).len(), 3);
-    let next = node.spare().await;
+    eventually("it has three open files", || open_files(init).len() == 3).await;
+    let next = node.spare_of(&agent).await;
     assert_ne!(next, spare);
     kill_process(init);
     assert_eq!(status(&agent, "b").await, 9);
@@ -122,7 +130,7 @@ async fn a_spare_that_was_killed_or_stopped_fails_no_launch() {
     let agent = node.start().await;
     launch(&agent, "first", "true").await;
     for round in 0..4 {
-        let spare = node.spare().await;
+        let spare = node.spare_of(&agent).await;
         let signal = if round % 2 == 0 {
             Signal::SIGKILL
         } else {
