@@ -30,6 +30,8 @@ use self::terminal::Terminal;
 
 /// How many bytes may be written until the position is worth recording.
 const UNRECORDED_MAX: u64 = 4 << 20;
+/// How much is gathered of one stream before it is written, at most: a message alone is not worth a system call.
+const GATHERED_MAX: usize = 64 << 10;
 /// How much earlier than the last message the engine is asked from: its two streams are ordered each in itself, and
 /// not quite between each other.
 const OVERLAP: Duration = Duration::from_secs(2);
@@ -49,6 +51,8 @@ pub struct LogCapture {
     stdout: LogFile,
     stderr: LogFile,
     reader: Reader,
+    /// What was taken of standard output and standard error, and is not in their files yet.
+    gathered: [Vec<u8>; 2],
     unrecorded: u64,
     rotated: bool,
     /// Where the message began that is under way, when it may have more pieces.
@@ -85,6 +89,7 @@ impl LogCapture {
             stdout: stream("stdout", &position.stdout)?,
             stderr: stream("stderr", &position.stderr)?,
             reader: Reader::new(position),
+            gathered: [const { Vec::new() }; 2],
             unrecorded: 0,
             rotated: false,
             before_message: None,
@@ -114,6 +119,7 @@ impl LogCapture {
     /// # Errors
     /// What cutting back the files says.
     pub fn reopened(&mut self) -> io::Result<()> {
+        self.flush();
         if let Some(position) = self.before_message.take() {
             rewind(&mut self.stdout, &position.stdout)?;
             rewind(&mut self.stderr, &position.stderr)?;
@@ -126,10 +132,18 @@ impl LogCapture {
         Ok(())
     }
 
-    /// Takes one piece of output; tells a gap before it, once.
+    /// Takes one piece of output and writes it; tells a gap before it, once.
     ///
     /// Never fails: what does not fit on the disk is noted in the file once there is room.
     pub fn take(&mut self, frame: &LogFrame) -> Option<Gap> {
+        let gap = self.gather(frame);
+        self.flush();
+        gap
+    }
+
+    /// The same for whoever has more pieces at once: it is written by the next [`flush`](Self::flush), or when there is
+    /// enough of it. What was gathered and never written is read again by whoever goes on from the last position.
+    pub fn gather(&mut self, frame: &LogFrame) -> Option<Gap> {
         match &mut self.terminal {
             None => self.take_message(frame),
             Some(terminal) => {
@@ -142,10 +156,32 @@ impl LogCapture {
         }
     }
 
+    /// Whether something was gathered that is not written.
+    #[must_use]
+    pub fn has_gathered(&self) -> bool {
+        self.gathered.iter().any(|bytes| !bytes.is_empty())
+    }
+
+    /// Writes what was gathered.
+    pub fn flush(&mut self) {
+        for (file, bytes) in [&mut self.stdout, &mut self.stderr]
+            .into_iter()
+            .zip(&mut self.gathered)
+        {
+            if !bytes.is_empty() {
+                let begun = file.begun();
+                // Its room is given back: most tasks print little.
+                file.append(&std::mem::take(bytes));
+                self.rotated |= file.begun() != begun;
+            }
+        }
+    }
+
     fn take_message(&mut self, frame: &LogFrame) -> Option<Gap> {
         // A shorter one is the last of its message.
         let more = frame.data.len() >= MAX_FRAME;
         if more && !frame.continues {
+            self.flush();
             self.before_message = Some(self.here());
         }
         let gap = self.write(frame);
@@ -162,13 +198,14 @@ impl LogCapture {
             Admit::Write => None,
             Admit::WriteAfterGap(gap) => Some(gap),
         };
-        let file = match frame.source {
-            LogSource::Stdout => &mut self.stdout,
-            LogSource::Stderr => &mut self.stderr,
+        let gathered = match frame.source {
+            LogSource::Stdout => &mut self.gathered[0],
+            LogSource::Stderr => &mut self.gathered[1],
         };
-        let begun = file.begun();
-        file.append(&data);
-        self.rotated |= file.begun() != begun;
+        gathered.extend_from_slice(&data);
+        if gathered.len() >= GATHERED_MAX {
+            self.flush();
+        }
         let length = u64::try_from(data.len()).unwrap_or(u64::MAX);
         self.unrecorded = self.unrecorded.saturating_add(length);
         gap
@@ -178,6 +215,7 @@ impl LogCapture {
     pub fn ended(&mut self) -> Option<Gap> {
         let rest = self.terminal.as_mut().and_then(Terminal::end);
         let gap = rest.and_then(|rest| self.take_message(&rest));
+        self.flush();
         gap.or_else(|| self.reader.end())
     }
 
@@ -189,6 +227,7 @@ impl LogCapture {
 
     /// Where a later [`open`](Self::open) can go on: to be recorded.
     pub fn position(&mut self) -> LogPosition {
+        self.flush();
         (self.rotated, self.unrecorded) = (false, 0);
         self.before_message.unwrap_or_else(|| self.here())
     }

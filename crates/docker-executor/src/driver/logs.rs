@@ -220,15 +220,30 @@ impl Reader {
             return End::Never;
         }
         loop {
-            match stream.next().await {
+            let next = tokio::select! {
+                biased;
+                next = stream.next() => next,
+                // Nothing is there at the moment: what came is seen.
+                () = std::future::ready(()), if capture.has_gathered() => {
+                    capture.flush();
+                    continue;
+                }
+            };
+            match next {
                 Some(Ok(frame)) => {
-                    self.gap(capture.take(&frame));
+                    self.gap(capture.gather(&frame));
                     if capture.is_due() {
                         self.record(capture);
                     }
                 }
-                Some(Err(_)) => return End::Broken,
-                None => return End::Ended,
+                Some(Err(_)) => {
+                    capture.flush();
+                    return End::Broken;
+                }
+                None => {
+                    capture.flush();
+                    return End::Ended;
+                }
             }
         }
     }

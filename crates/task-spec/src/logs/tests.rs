@@ -255,10 +255,39 @@ fn a_position_is_due_after_a_rotation_and_after_much_output() {
     assert!(written > 2);
 }
 
+#[test]
+fn what_is_gathered_is_bounded_and_written_by_all_that_looks_at_the_files() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut capture = open(dir.path(), &LogPosition::default(), LARGE);
+    capture.gather(&frame(&out(1, "one")));
+    assert!(capture.has_gathered());
+    assert_eq!(read(dir.path(), "stdout"), "");
+    capture.position();
+    assert_eq!(read(dir.path(), "stdout"), "one");
+    capture.gather(&frame(&out(2, "two")));
+    capture.reopened().unwrap();
+    assert_eq!(read(dir.path(), "stdout"), "onetwo");
+    capture.gather(&frame(&err(3, "three")));
+    assert_eq!(capture.ended(), None);
+    assert_eq!(read(dir.path(), "stderr"), "three");
+    let line = "x".repeat(1000);
+    for second in 10..10 + 70 {
+        capture.gather(&frame(&out(second, &line)));
+    }
+    let written = read(dir.path(), "stdout").len();
+    assert!(written > GATHERED_MAX, "{written}");
+    assert!(capture.has_gathered());
+    capture.flush();
+    assert!(!capture.has_gathered());
+    assert_eq!(read(dir.path(), "stdout").len(), 6 + 70 * 1000);
+}
+
 #[derive(Clone, Debug)]
 enum Op {
-    /// So many more messages arrive.
+    /// So many more messages arrive at once.
     Arrive(u8),
+    /// Nothing arrives for a while.
+    Pause,
     /// The engine's stream breaks off.
     Break,
     Record,
@@ -272,7 +301,7 @@ proptest! {
     fn no_message_is_lost_or_doubled(
         seconds in prop::collection::vec((any::<bool>(), 0u32..2), 1..60),
         ops in prop::collection::vec(
-            prop_oneof![4 => (1u8..9).prop_map(Op::Arrive), 1 => Just(Op::Break), 1 => Just(Op::Record), 1 => Just(Op::Die)],
+            prop_oneof![4 => (1u8..9).prop_map(Op::Arrive), 2 => Just(Op::Pause), 1 => Just(Op::Break), 1 => Just(Op::Record), 1 => Just(Op::Die)],
             0..40,
         ),
         max_bytes in 8u64..200,
@@ -295,12 +324,12 @@ proptest! {
         record = capture.position();
         let mut since = capture.options().since;
         let mut sent = 0;
-        for op in ops.into_iter().chain([Op::Arrive(255)]) {
+        for op in ops.into_iter().chain([Op::Arrive(255), Op::Pause]) {
             match op {
                 Op::Arrive(count) => {
                     for message in log.iter().skip(sent).take(count.into()) {
                         if since.is_none_or(|since| time(message.second) >= since) {
-                            prop_assert_eq!(capture.take(&frame(message)), None);
+                            prop_assert_eq!(capture.gather(&frame(message)), None);
                             if capture.is_due() {
                                 record = capture.position();
                             }
@@ -308,6 +337,7 @@ proptest! {
                         sent += 1;
                     }
                 }
+                Op::Pause => capture.flush(),
                 Op::Break => {
                     since = capture.options().since;
                     capture.reopened().unwrap();
