@@ -13,6 +13,7 @@ mod launched;
 mod metrics;
 mod order;
 mod points;
+mod policies;
 mod raw;
 mod socket;
 mod sync;
