@@ -256,7 +256,6 @@ fn read_again(
 
 /// Never deleted, and out of the way of the next record.
 fn set_aside(shared: &Shared, path: &Path, why: &str) {
-    shared.board.update(|status| status.set_aside += 1);
     match quarantine(path) {
         Ok(aside) => {
             tracing::warn!(path = %path.display(), aside = %aside.display(), why, "record set aside");
@@ -265,6 +264,8 @@ fn set_aside(shared: &Shared, path: &Path, why: &str) {
             tracing::warn!(path = %path.display(), error = line(&error), why, "damaged record");
         }
     }
+    // Only now: whoever counts looks for the file then.
+    shared.board.update(|status| status.set_aside += 1);
 }
 
 /// Brings both sides together for one plugin. Blocks (a lost record makes it read `/proc`).

@@ -27,6 +27,16 @@ pub(crate) struct SetAside {
     /// What is wrong with it.
     pub(crate) reason: String,
     pub(crate) at: SystemTime,
+    /// Which file was looked at: the name is reserved by an empty one before the record is renamed to it.
+    file: FileId,
+}
+
+/// Device, inode, and when the inode changed (seconds and nanoseconds).
+type FileId = (u64, u64, i64, i64);
+
+fn file_id(path: &Path) -> Option<FileId> {
+    let meta = std::fs::symlink_metadata(path).ok()?;
+    Some((meta.dev(), meta.ino(), meta.ctime(), meta.ctime_nsec()))
 }
 
 impl SetAside {
@@ -89,7 +99,7 @@ async fn look(state: &StateRoot, runtime: &RuntimeDir, board: &Board) {
 async fn still_there(board: &Board) {
     let mut known = board.now().quarantined.clone();
     let left = tokio::task::spawn_blocking(move || {
-        known.retain(|aside| std::fs::symlink_metadata(&aside.path).is_ok());
+        known.retain(|aside| aside.path.symlink_metadata().is_ok());
         known
     });
     if let Ok(left) = left.await {
@@ -109,24 +119,27 @@ fn find(state: &StateRoot, runtime: &RuntimeDir, known: &[SetAside]) -> Vec<SetA
             if found.len() == SHOWN {
                 return found;
             }
-            let old = known.iter().find(|aside| aside.path == path);
-            found.extend(old.cloned().or_else(|| examine(path)));
+            let Some(file) = file_id(&path) else { continue };
+            let mut known = known.iter();
+            let old = known.find(|aside| aside.path == path && aside.file == file);
+            found.extend(old.cloned().or_else(|| examine(path, file)));
         }
     }
     found
 }
 
-fn examine(path: PathBuf) -> Option<SetAside> {
-    // Renamed then; its content is as old as it was.
-    let changed = std::fs::symlink_metadata(&path).ok()?.ctime();
+fn examine(path: PathBuf, file: FileId) -> Option<SetAside> {
     let reason = match judge(&path) {
         Ok(judgement) => judgement?.to_string(),
         Err(error) => error.to_string(),
     };
+    // Renamed then; its content is as old as it was.
+    let (_, _, changed, _) = file;
     Some(SetAside {
         path,
         reason,
         at: UNIX_EPOCH + Duration::from_secs(u64::try_from(changed).unwrap_or(0)),
+        file,
     })
 }
 
@@ -194,5 +207,26 @@ mod tests {
         }
         std::fs::remove_file(&shown[0]).unwrap();
         assert_eq!(find(&state, &runtime, &found), found[1..]);
+    }
+
+    #[test]
+    fn a_reserved_name_is_looked_at_again_once_the_record_lies_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let (s, r) = (dir.path().join("s"), dir.path().join("r"));
+        let (state, runtime) = (StateRoot::new(&s), RuntimeDir::new(&r));
+        let aside = s.join("history/disks.corrupt-1");
+        std::fs::create_dir_all(s.join("history")).unwrap();
+        std::fs::write(&aside, "").unwrap();
+        let found = find(&state, &runtime, &[]);
+        assert_eq!(found[0].reason, "empty");
+        std::fs::write(s.join("history/disks"), "garbage").unwrap();
+        std::fs::rename(s.join("history/disks"), &aside).unwrap();
+        let again = find(&state, &runtime, &found);
+        assert_eq!(again.len(), 1);
+        assert_eq!(
+            again[0].reason,
+            "corrupt: it does not begin as a record does"
+        );
+        assert_eq!(find(&state, &runtime, &again), again);
     }
 }

@@ -2,7 +2,7 @@
 
 use longshore_checkpoint::{AnyRecord as _, CodecError, Record};
 
-use crate::support::{Daemon, Home, eventually, hostpath};
+use crate::support::{Daemon, Home, eventually, eventually_is, hostpath};
 
 #[test]
 fn a_damaged_record_is_shown_until_it_is_removed() {
@@ -116,20 +116,21 @@ fn corrupt_newer_and_foreign_records_are_set_aside_and_hinder_nothing() {
         let aside = record.with_extension("info.corrupt-1");
         assert_eq!(std::fs::read(aside).unwrap(), *bytes, "kept as it was");
     }
-    eventually("all three are shown", || {
+    let expected = [
+        "an intact record of kind \"csi-container\", version 99, that was of no use there",
+        "an intact record of kind \"instance\", version 1, that was of no use there",
+        "corrupt: its checksum does not match",
+    ]
+    .map(str::to_owned);
+    eventually_is("all three are shown", &expected.to_vec(), || {
         let status = daemon.run(["status", "--json"]).json();
         let shown = status["quarantined"].as_array().unwrap();
-        let mut reasons: Vec<_> = shown
+        let reasons = shown
             .iter()
-            .map(|record| record["reason"].as_str().unwrap())
-            .collect();
+            .map(|record| record["reason"].as_str().unwrap());
+        let mut reasons: Vec<_> = reasons.map(str::to_owned).collect();
         reasons.sort_unstable();
-        let expected = [
-            "an intact record of kind \"csi-container\", version 99, that was of no use there",
-            "an intact record of kind \"instance\", version 1, that was of no use there",
-            "corrupt: its checksum does not match",
-        ];
-        (reasons == expected).then_some(())
+        reasons
     });
 }
 

@@ -26,6 +26,26 @@ pub(crate) fn eventually<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T
     }
 }
 
+/// Asks until the answer is the expected one; says what it was instead.
+pub(crate) fn eventually_is<T: PartialEq + std::fmt::Debug>(
+    what: &str,
+    expected: &T,
+    mut ask: impl FnMut() -> T,
+) {
+    let begun = Instant::now();
+    loop {
+        let answer = ask();
+        if answer == *expected {
+            return;
+        }
+        assert!(
+            begun.elapsed() < SOON,
+            "{what}: not within {SOON:?}: expected {expected:#?}, the last answer was {answer:#?}"
+        );
+        std::thread::park_timeout(Duration::from_millis(20));
+    }
+}
+
 /// What a command did.
 #[derive(Debug)]
 pub(crate) struct Done {
