@@ -250,7 +250,7 @@ impl Running {
         }
     }
 
-    /// Nothing more can be said: waits for the containers to be gone, and tells the watchdog whether they are.
+    /// Nothing more can be said: waits for the containers to be gone, and tells the watchdog whether it is not needed.
     async fn end(mut self, ending: Ending) -> bool {
         let well = ending == Ending::Acknowledged;
         if !well {
@@ -267,8 +267,10 @@ impl Running {
             }
         };
         let clean = tokio::time::timeout(CLEAN_UP, finished).await.is_ok();
-        if !clean {
-            tracing::error!("a container is left: the watchdog removes it");
+        // An agent that has not taken the last status may know the container no more; then nobody would remove it.
+        let forsaken = !well && self.prepared.flags.container.is_some();
+        if !clean || forsaken {
+            tracing::warn!("the watchdog removes the container, if one is left");
         } else if let Some(watchdog) = self.prepared.watchdog.take()
             && let Err(error) = watchdog.done()
         {

@@ -9,7 +9,7 @@ use longshore_docker_executor::labels;
 use longshore_engine::{
     ContainerSummary, DockerConfig, DockerEngine, Engine as _, ListFilter, RemoveOptions,
 };
-use longshore_testkit::peers::{self, MesosAgent, TEST_IMAGE};
+use longshore_testkit::peers::{self, Engine, MesosAgent, TEST_IMAGE, import_test_image};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
@@ -27,6 +27,8 @@ pub(crate) struct Bed {
     pub(crate) dir: TempDir,
     /// No other test's task has it in its name.
     unique: String,
+    /// One of its own; it outlives the agent.
+    _own: Option<Engine>,
 }
 
 impl Bed {
@@ -36,10 +38,31 @@ impl Bed {
     ) -> Option<Self> {
         peers::root()?;
         let socket = peers::docker()?;
-        let dir = tempfile::Builder::new()
-            .prefix("lsx-")
-            .tempdir_in("/tmp")
-            .unwrap();
+        Self::start_in(directory(), socket, None, settings).await
+    }
+
+    /// The same with the Docker of another release, for this test alone.
+    pub(crate) async fn start_on(
+        release: &str,
+        settings: impl FnOnce(&Path) -> Vec<(&'static str, String)>,
+    ) -> Option<Self> {
+        // Without an agent there is no need for an engine.
+        peers::mesos_agent_cmd()?;
+        let dir = directory();
+        let engine = Engine::start(dir.path(), release, "docker").await?;
+        let socket = engine.socket().to_owned();
+        let imported = socket.clone();
+        let import = tokio::task::spawn_blocking(move || import_test_image(&imported));
+        import.await.unwrap().unwrap();
+        Self::start_in(dir, socket, Some(engine), settings).await
+    }
+
+    async fn start_in(
+        dir: TempDir,
+        socket: PathBuf,
+        own: Option<Engine>,
+        settings: impl FnOnce(&Path) -> Vec<(&'static str, String)>,
+    ) -> Option<Self> {
         let settings = settings(&socket);
         let borrowed: Vec<_> = settings
             .iter()
@@ -63,6 +86,7 @@ impl Bed {
             socket,
             dir,
             unique,
+            _own: own,
         })
     }
 
@@ -83,9 +107,14 @@ impl Bed {
 
     /// A task of a custom executor, which is ours: such a task has no command of its own.
     pub(crate) fn custom(&self, id: &str, script: &str) -> Value {
+        self.custom_on(&self.socket, id, script)
+    }
+
+    /// The same with the engine at another socket.
+    pub(crate) fn custom_on(&self, socket: &Path, id: &str, script: &str) -> Value {
         let command = format!(
             "exec {EXECUTOR} --docker_socket={} --docker=/nowhere --launcher_dir=/nowhere --from_the_future=1",
-            self.socket.display()
+            socket.display()
         );
         json!({"name": id, "task_id": {"value": id}, "container": self.container(script),
             "executor": {"type": "CUSTOM", "executor_id": {"value": id}, "command": {"value": command}}})
@@ -96,6 +125,21 @@ impl Bed {
         self.agent.restart().await;
         let id = self.scheduler.framework.clone();
         self.scheduler = Scheduler::subscribe(self.agent.port(), Some(&id)).await;
+    }
+
+    /// Kills a task until it is killed: an agent that has been away may have to register with its master first.
+    pub(crate) async fn kill_until_killed(&mut self, task: &str) -> Vec<Value> {
+        let killed = async {
+            loop {
+                self.scheduler.kill(task).await;
+                let until = self.scheduler.until(task, "TASK_KILLED");
+                if let Ok(statuses) = tokio::time::timeout(Duration::from_secs(2), until).await {
+                    return statuses;
+                }
+            }
+        };
+        let killed = tokio::time::timeout(SOON, killed).await;
+        killed.expect("the task is killed")
     }
 
     /// Containers of a task.
@@ -157,6 +201,12 @@ impl Bed {
         assert_eq!(found.len(), 1, "{found:?}");
         fs::read_to_string(&found[0]).unwrap()
     }
+}
+
+/// Of an engine's paths those below `/tmp` alone mean the same within it.
+fn directory() -> TempDir {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix("lsx-").tempdir_in("/tmp").unwrap()
 }
 
 fn processes() -> impl Iterator<Item = PathBuf> {

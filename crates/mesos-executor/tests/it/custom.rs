@@ -6,11 +6,11 @@ use serde_json::{Value, json};
 use crate::bed::Bed;
 
 /// Runs until it is asked to end.
-const SERVICE: &str = "trap 'exit 0' TERM; echo started; while :; do sleep 0.1; done";
+pub(crate) const SERVICE: &str = "trap 'exit 0' TERM; echo started; while :; do sleep 0.1; done";
 /// Does not heed.
-const STUBBORN: &str = "trap '' TERM; echo started; while :; do sleep 0.1; done";
+pub(crate) const STUBBORN: &str = "trap '' TERM; echo started; while :; do sleep 0.1; done";
 
-fn states(statuses: &[Value]) -> Vec<&str> {
+pub(crate) fn states(statuses: &[Value]) -> Vec<&str> {
     let states = statuses.iter().map(|status| status["state"].as_str());
     states.map(Option::unwrap).collect()
 }
@@ -96,20 +96,7 @@ async fn ex15_a_task_goes_on_while_its_agent_is_away() {
     bed.restart_agent().await;
     assert_eq!(bed.executors(), before);
     assert_eq!(bed.containers(&id).await.len(), 1);
-    // The agent may have to register with its master first.
-    let killed = async {
-        loop {
-            bed.scheduler.kill(&id).await;
-            let wait = std::time::Duration::from_secs(2);
-            if let Ok(statuses) =
-                tokio::time::timeout(wait, bed.scheduler.until(&id, "TASK_KILLED")).await
-            {
-                return statuses;
-            }
-        }
-    };
-    let statuses = tokio::time::timeout(crate::scheduler::SOON, killed).await;
-    let statuses = statuses.expect("the task is killed");
+    let statuses = bed.kill_until_killed(&id).await;
     assert_eq!(statuses[statuses.len() - 1]["source"], "SOURCE_EXECUTOR");
     bed.wait_for_the_executors_end().await;
     bed.wait_until_gone(&id).await;

@@ -5,4 +5,8 @@
 mod bed;
 mod containerizer;
 mod custom;
+mod fake_agent;
+mod interrupted;
+mod relay;
 mod scheduler;
+mod stand_in;

@@ -159,6 +159,18 @@ impl Scheduler {
             .await;
     }
 
+    /// Tells an executor to end.
+    pub(crate) async fn shut_down(&mut self, agent: &Value, executor: &str) {
+        self.call(&json!({"type": "SHUTDOWN", "shutdown":
+            {"agent_id": agent, "executor_id": {"value": executor}}}))
+            .await;
+    }
+
+    /// Ends the framework with all its tasks.
+    pub(crate) async fn tear_down(&mut self) {
+        self.call(&json!({"type": "TEARDOWN"})).await;
+    }
+
     async fn call(&mut self, call: &Value) {
         let mut call = call.clone();
         call["framework_id"] = self.framework.clone();
