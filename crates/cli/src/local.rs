@@ -2,7 +2,6 @@
 //! root, and nothing left of it in the end: no process, no mount, no file. Of one that is killed no
 //! process is left either: its shims end with it.
 
-use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -10,9 +9,10 @@ use anyhow::{Context as _, Result, bail};
 use longshore_agent::{Agent, AgentOptions};
 use longshore_agent_client::{AgentClient, AgentClientConfig, AgentEndpoint};
 use longshore_csi_manager::{CsiManager, ManagerOptions, PluginConfig};
-use longshore_paths::{InstanceId, RuntimeDir, StateRoot, check_socket_path};
+use longshore_paths::{InstanceId, RuntimeDir, StateRoot};
 
 use crate::signals::Interrupts;
+use crate::temp_root::{TempRoot, unmount_below};
 use crate::verbs::daemon::program;
 use crate::verbs::runtime;
 
@@ -120,140 +120,4 @@ pub(crate) fn private_dir(path: &Path) -> Result<()> {
         .mode(0o700)
         .create(path)
         .with_context(|| format!("cannot create {}", path.display()))
-}
-
-/// A directory of our own (0700) in `$TMPDIR`, else `/tmp`.
-#[derive(Debug)]
-pub(crate) struct TempRoot {
-    path: PathBuf,
-    removed: bool,
-}
-
-impl TempRoot {
-    /// Makes it. A `$TMPDIR` too long for a socket's path is passed over for `/tmp`.
-    pub(crate) fn new(prefix: &str) -> Result<Self> {
-        let given = std::env::var_os("TMPDIR")
-            .map(PathBuf::from)
-            .filter(|dir| dir.is_absolute());
-        // As long as the longest socket path below: <root>/r/csi/<16 digits>/csi.sock.
-        let fits = |dir: &PathBuf| {
-            let sample = format!("{prefix}XXXXXX/r/csi/0123456789abcdef/csi.sock");
-            check_socket_path(&dir.join(sample)).is_ok()
-        };
-        let dir = given.filter(fits).unwrap_or_else(|| PathBuf::from("/tmp"));
-        let template = dir.join(format!("{prefix}XXXXXX"));
-        let path = nix::unistd::mkdtemp(&template)
-            .with_context(|| format!("cannot create a directory in {}", dir.display()))?;
-        let path = path
-            .canonicalize()
-            .with_context(|| format!("{}", path.display()))?;
-        Ok(Self {
-            path,
-            removed: false,
-        })
-    }
-
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// Leaves it where it is.
-    pub(crate) fn keep(mut self) -> PathBuf {
-        self.removed = true;
-        std::mem::take(&mut self.path)
-    }
-
-    /// Removes it with everything in it.
-    pub(crate) fn remove(mut self) -> Result<()> {
-        self.removed = true;
-        remove(&self.path)
-    }
-}
-
-impl Drop for TempRoot {
-    /// The way out of a failure, where the failure is what is told.
-    fn drop(&mut self) {
-        if !self.removed
-            && let Err(error) = remove(&self.path)
-        {
-            tracing::warn!("{error:#}");
-        }
-    }
-}
-
-fn remove(path: &Path) -> Result<()> {
-    unmount_below(path)?;
-    std::fs::remove_dir_all(path).with_context(|| format!("cannot remove {}", path.display()))
-}
-
-/// Detaches whatever is mounted below `root`, innermost first, so that removing never reaches
-/// into a mount.
-fn unmount_below(root: &Path) -> Result<()> {
-    let table =
-        std::fs::read_to_string("/proc/self/mountinfo").context("cannot read the mounts")?;
-    let mut mounts = mounts_below(&table, root);
-    mounts.reverse();
-    for mount in mounts {
-        nix::mount::umount2(&mount, nix::mount::MntFlags::MNT_DETACH)
-            .with_context(|| format!("cannot unmount {}", mount.display()))?;
-    }
-    Ok(())
-}
-
-/// The mount points below `root`, in the order of the table: outer before inner.
-fn mounts_below(table: &str, root: &Path) -> Vec<PathBuf> {
-    table
-        .lines()
-        .filter_map(|line| line.split(' ').nth(4))
-        .map(unescape)
-        .filter(|mount| mount.starts_with(root))
-        .collect()
-}
-
-/// `\040` and the like, as the kernel writes them.
-fn unescape(field: &str) -> PathBuf {
-    let bytes = field.as_bytes();
-    let mut path = Vec::with_capacity(bytes.len());
-    let mut at = 0;
-    while at < bytes.len() {
-        let octal = bytes
-            .get(at + 1..at + 4)
-            .filter(|_| bytes[at] == b'\\')
-            .and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 8).ok());
-        match octal {
-            Some(byte) => {
-                path.push(byte);
-                at += 4;
-            }
-            None => {
-                path.push(bytes[at]);
-                at += 1;
-            }
-        }
-    }
-    PathBuf::from(std::ffi::OsStr::from_bytes(&path))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn mounts_below_a_root_are_found() {
-        let table = "1 0 8:1 / / rw - ext4 a rw\n\
-                     2 1 0:2 / /tmp/x rw - tmpfs b rw\n\
-                     3 2 0:3 / /tmp/x/with\\040space rw - tmpfs c rw\n\
-                     4 1 0:4 / /tmp/xy rw - tmpfs d rw\n";
-        let found = mounts_below(table, Path::new("/tmp/x"));
-        assert_eq!(found, [Path::new("/tmp/x"), Path::new("/tmp/x/with space")]);
-    }
-
-    #[test]
-    fn a_root_that_is_dropped_is_gone() {
-        let root = TempRoot::new("ls-test-").unwrap();
-        let path = root.path().to_owned();
-        std::fs::write(path.join("file"), "x").unwrap();
-        drop(root);
-        assert!(!path.exists());
-    }
 }

@@ -1,17 +1,23 @@
 //! Tasks of this process alone, in a root of its own: `task run` without a daemon, and the demo.
 
-use crate::control::Named;
+use std::time::Duration;
+
 use anyhow::{Context as _, Result};
+use longshore_engine::EngineEndpoint;
+use longshore_executor_watchdog::{Watchdog, Watched};
 use longshore_supervisor::{Config, Flags, Sources, TaskSettings};
 
-use crate::control::own_channel;
-use crate::local::{TempRoot, private_dir};
+use crate::control::{Named, own_channel};
+use crate::local::private_dir;
+use crate::temp_root::TempRoot;
 
-/// Tasks below a temporary root, which end with it.
+/// Tasks below a temporary root, which end with it. Those that are watched also when this process is killed.
 #[derive(Debug)]
 pub(crate) struct LocalTasks {
     root: TempRoot,
     tasks: longshore_supervisor::LocalTasks,
+    watchdog: Option<Watchdog>,
+    grace: Duration,
 }
 
 impl LocalTasks {
@@ -28,7 +34,33 @@ impl LocalTasks {
             private_dir(dir)?;
         }
         let tasks = longshore_supervisor::LocalTasks::start(settings, &state, &runtime).await?;
-        Ok(Self { root, tasks })
+        let endpoint = EngineEndpoint::parse(tasks.engine(), "the engine")?;
+        let watchdog = Watchdog::start(endpoint.socket())
+            .inspect_err(|error| {
+                tracing::warn!(%error, "should this process be killed, its container is not stopped");
+            })
+            .ok();
+        Ok(Self {
+            root,
+            tasks,
+            watchdog,
+            grace: settings.grace,
+        })
+    }
+
+    /// The container of this name is not to outlive this process. To be told before it is created. Without a grace of its
+    /// own it has that of the settings.
+    pub(crate) fn watch(&mut self, container: &str, grace: Option<Duration>) {
+        let watched = Watched {
+            container: container.to_owned(),
+            grace: grace.unwrap_or(self.grace),
+            pid: None,
+        };
+        if let Some(watchdog) = &mut self.watchdog
+            && let Err(error) = watchdog.watch(&watched)
+        {
+            tracing::warn!(%error, container, "the container would outlive this process");
+        }
     }
 
     pub(crate) async fn channel(&self) -> Result<Named> {
@@ -49,6 +81,11 @@ impl LocalTasks {
                     path.display()
                 )
             });
+        }
+        if let Some(watchdog) = self.watchdog
+            && let Err(error) = watchdog.done()
+        {
+            tracing::debug!(%error, "the watchdog is gone");
         }
         self.root.remove()
     }

@@ -9,6 +9,7 @@ mod local_tasks;
 mod logging;
 mod output;
 mod signals;
+mod temp_root;
 mod verbs;
 mod view;
 mod volume;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use longshore_engine::spec::LogDriver;
-use longshore_engine::{ContainerSpec, PullPolicy, PullRequest};
+use longshore_engine::{ContainerSpec, PullRequest};
 use longshore_health::{CheckStatus, HealthPolicy, Probe, Timing, mesos};
 use longshore_mesos_api::v1::TaskInfo;
 use longshore_task_spec::hooks::HookContainer;
@@ -78,11 +78,7 @@ pub(crate) fn prepare(
         patience: options.patience,
     };
     let pull = PullRequest {
-        policy: if mapped.force_pull {
-            PullPolicy::Always
-        } else {
-            PullPolicy::Missing
-        },
+        policy: mapped.pull,
         platform: spec.platform.clone(),
         auth: options.pull_auth.clone(),
         inactivity: options.pull_inactivity,

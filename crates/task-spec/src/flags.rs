@@ -10,7 +10,7 @@ mod values;
 use std::fmt::Display;
 
 use longshore_engine::spec::{LogDriver, Ulimit};
-use longshore_engine::{ContainerSpec, EnvVar};
+use longshore_engine::{ContainerSpec, EnvVar, PullPolicy};
 
 pub use values::{bytes, port};
 
@@ -81,6 +81,23 @@ pub fn apply(
     if done { Ok(()) } else { Err(unserved(name)) }
 }
 
+/// The value of docker's `pull` flag.
+///
+/// # Errors
+/// It is none of the three.
+pub fn pull_policy(value: &str) -> Result<PullPolicy, FlagProblem> {
+    match value {
+        "always" => Ok(PullPolicy::Always),
+        "missing" => Ok(PullPolicy::Missing),
+        "never" => Ok(PullPolicy::Never),
+        _ => Err(Flag {
+            name: "pull",
+            value,
+        }
+        .wrong("it must be always, missing or never")),
+    }
+}
+
 /// Why a flag of docker's is none of ours.
 fn unserved(name: &str) -> FlagProblem {
     let why = match name {
@@ -102,7 +119,7 @@ fn unserved(name: &str) -> FlagProblem {
         | "health-timeout" => {
             "the task's own health check is the one that is heeded: use `health_check`"
         }
-        "pull" => "use `force_pull_image`",
+        "pull" => "it is about the image, not the container",
         "disable-content-trust" | "quiet" | "use-api-socket" => {
             "it is about docker's command line alone"
         }

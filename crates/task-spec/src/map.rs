@@ -7,7 +7,7 @@ mod network;
 mod resources;
 mod volumes;
 
-use longshore_engine::{ContainerSpec, ImageReference};
+use longshore_engine::{ContainerSpec, ImageReference, PullPolicy};
 use longshore_mesos_api::v1::container_info::{DockerInfo, Type as ContainerType};
 use longshore_mesos_api::v1::{ContainerInfo, TaskInfo};
 
@@ -23,8 +23,8 @@ pub(crate) use volumes::is_volume_name;
 pub struct MappedTask {
     /// The container.
     pub container: ContainerSpec,
-    /// The image is pulled though it is there.
-    pub force_pull: bool,
+    /// When the image is pulled: as `force_pull_image` says, or the parameter `pull`, the last one.
+    pub pull: PullPolicy,
 }
 
 /// The container of a task, with the resources of the task and, where it has one, of its executor.
@@ -53,13 +53,13 @@ pub fn map_task(task: &TaskInfo, context: &TaskContext) -> Result<MappedTask, Ta
     volumes::map(info, docker, context, &mut spec)?;
     network::map(info, docker, task, &mut spec)?;
     linux::map(info, &mut spec)?;
-    parameters(docker, &mut spec)?;
+    let pull = parameters(docker, &mut spec)?;
     network::finish(info, docker, context, &mut spec)?;
     volumes::finish(context, &mut spec)?;
     environment::finish(task, context, &mut spec)?;
     Ok(MappedTask {
         container: spec,
-        force_pull: docker.force_pull_image(),
+        pull,
     })
 }
 
@@ -108,8 +108,13 @@ fn image(docker: &DockerInfo) -> Result<ImageReference, TaskSpecError> {
 }
 
 /// Docker's own flags, in their order, after all that the task says otherwise: the last one of a kind counts.
-fn parameters(docker: &DockerInfo, spec: &mut ContainerSpec) -> Result<(), TaskSpecError> {
+/// Gives when the image is pulled, the one flag that is not about the container.
+fn parameters(docker: &DockerInfo, spec: &mut ContainerSpec) -> Result<PullPolicy, TaskSpecError> {
     let mut network_given = false;
+    let mut pull = match docker.force_pull_image() {
+        true => PullPolicy::Always,
+        false => PullPolicy::Missing,
+    };
     for (index, parameter) in docker.parameters.iter().enumerate() {
         let field = || format!("container.docker.parameters[{index}]");
         // The first one replaces the network of the task; a second one would join another network too.
@@ -122,10 +127,15 @@ fn parameters(docker: &DockerInfo, spec: &mut ContainerSpec) -> Result<(), TaskS
                 "it is given twice: name one network",
             ));
         }
+        if parameter.key == "pull" {
+            pull = flags::pull_policy(&parameter.value)
+                .map_err(|problem| refused(field(), "pull", problem.to_string()))?;
+            continue;
+        }
         flags::apply(spec, FlagTarget::Task, &parameter.key, &parameter.value)
             .map_err(|problem| refused(field(), clip(&parameter.key), problem.to_string()))?;
     }
-    Ok(())
+    Ok(pull)
 }
 
 #[cfg(test)]

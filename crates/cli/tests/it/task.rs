@@ -232,6 +232,62 @@ fn in_the_foreground_an_interrupt_stops_and_a_second_one_kills() {
 }
 
 #[test]
+fn in_the_foreground_a_task_ends_with_a_process_that_is_killed_and_what_it_left_with_the_next() {
+    let Some((home, engine)) = home() else { return };
+    let name = format!("killed-{}", std::process::id());
+    let words =
+        |script| ["run", "--name", &name, TEST_IMAGE, "sh", "-c", script].map(str::to_owned);
+    let script = words("trap '' TERM; echo up; while :; do sleep 0.1; done");
+    let script: Vec<_> = script.iter().map(String::as_str).collect();
+    let mut args = vec!["run", "--stop-timeout", "1"];
+    args.extend(&script[1..]);
+    let mut child = command(&home, &engine, &args)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    assert_eq!(lines.next().unwrap().unwrap(), "up");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(
+        std::fs::read_dir(home.path()).unwrap().count(),
+        1,
+        "its root"
+    );
+    let again = words("exit 6");
+    let again: Vec<_> = again.iter().map(String::as_str).collect();
+    // The name is free once the first container is gone.
+    eventually("the container is gone", || {
+        let done = run(&home, &engine, &again);
+        (done.code == 6).then_some(())
+    });
+    assert_eq!(
+        std::fs::read_dir(home.path()).unwrap().count(),
+        0,
+        "nothing is left"
+    );
+}
+
+#[test]
+fn an_image_is_not_pulled_where_it_never_is() {
+    let Some((home, engine)) = home() else { return };
+    let done = run(
+        &home,
+        &engine,
+        &["run", "--pull", "never", "longshore.invalid/no/such:image"],
+    )
+    .exits(125);
+    assert!(done.stderr.contains("no/such"), "{done:?}");
+    assert!(!done.stderr.contains("pulled:"), "{done:?}");
+    run(
+        &home,
+        &engine,
+        &["run", "--rm", "--pull", "never", TEST_IMAGE, "true"],
+    )
+    .exits(0);
+}
+
+#[test]
 fn a_task_outlives_its_daemon_and_ends_with_the_right_code() {
     let Some((home, engine)) = home() else { return };
     let mut daemon = daemon(home, &engine);
@@ -260,6 +316,13 @@ fn a_task_outlives_its_daemon_and_ends_with_the_right_code() {
     );
     let logs = daemon.run(["task", "logs", "-f", &id]).exits(0);
     assert_eq!(logs.stdout, "before\nafter\n");
+    let gone = daemon
+        .run([
+            "task", "run", "--rm", "--name", "once", TEST_IMAGE, "echo", "x",
+        ])
+        .exits(0);
+    assert_eq!(gone.stdout, "x\n");
+    daemon.run(["task", "inspect", "once"]).exits(1);
     daemon.run(["task", "rm", &id]).exits(0);
     let gone = daemon.run(["task", "inspect", &id]).exits(1);
     assert!(gone.stderr.contains("no task has the id"), "{gone:?}");

@@ -5,7 +5,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 use longshore_control_api::MAX_TASK_INFO;
-use longshore_control_api::v1::{RunTaskRequest, TaskLogMode, TaskPhase, WatchTaskRequest};
+use longshore_control_api::v1::{
+    RemoveTaskRequest, RunTaskRequest, TaskLogMode, TaskPhase, WatchTaskRequest,
+};
+use longshore_task_spec::schedule;
 use prost::Message as _;
 use serde_json::json;
 
@@ -33,6 +36,9 @@ pub(crate) struct Args {
     /// Do not stay with the task: print its id once it runs. Needs a daemon.
     #[arg(short, long)]
     detach: bool,
+    /// Forget the task and its output once it has ended; without a daemon it always is.
+    #[arg(long, conflicts_with = "detach")]
+    rm: bool,
     /// A task in a file, a `TaskInfo` in Mesos' JSON form; `-` for standard input.
     #[arg(short, long, value_name = "FILE", conflicts_with = "words")]
     file: Option<PathBuf>,
@@ -94,7 +100,11 @@ async fn launch(args: Args, out: &mut Out) -> Result<Exit> {
     match daemon.channel().await {
         Ok(channel) => stay(&args, client(channel), request, &mut interrupts, out).await,
         Err(error) if is_no_daemon(&error) && !args.detach => {
-            let local = LocalTasks::start(args.config.clone()).await?;
+            let mut local = LocalTasks::start(args.config.clone()).await?;
+            let request = named(request)?;
+            // What is no time is refused with the task.
+            let grace = schedule(&built.task).ok().and_then(|times| times.grace);
+            local.watch(&request.container_name, grace);
             let done = stay(
                 &args,
                 client(local.channel().await?),
@@ -110,6 +120,16 @@ async fn launch(args: Args, out: &mut Out) -> Result<Exit> {
         }
         Err(error) => Err(error),
     }
+}
+
+/// The container's name is known before it is made, for whoever stops it should this process be killed.
+fn named(mut request: RunTaskRequest) -> Result<RunTaskRequest> {
+    if request.container_name.is_empty() {
+        let mut bytes = [0; 8];
+        getrandom::fill(&mut bytes).context("cannot draw random bytes")?;
+        request.container_name = format!("longshore-run-{:016x}", u64::from_be_bytes(bytes));
+    }
+    Ok(request)
 }
 
 fn built(args: &Args) -> Result<Built> {
@@ -190,6 +210,9 @@ async fn stay(
         let task = follow::attached(&mut tasks, &id, output, args.quiet, interrupts, out).await?;
         if args.json {
             out.json(&json!({ "version": JSON_VERSION, "task": view::task(&task) }))?;
+        }
+        if args.rm {
+            call(tasks.remove_task(RemoveTaskRequest { id, force: false })).await?;
         }
         return Ok(view::exit(&task));
     }

@@ -11,6 +11,7 @@ use longshore_mesos_api::v1::{
     Labels, Parameter, TaskId, TaskInfo, container_info, environment, health_check,
 };
 use longshore_mesos_api::{DecodeLimits, json};
+use longshore_task_spec::flags::pull_policy;
 use serde_json::{Value, json as document};
 
 use super::env::{Lookup, environment_of};
@@ -53,15 +54,14 @@ pub(super) fn from_command_line(
             u64::from(seconds).saturating_mul(1_000_000_000),
         )),
     });
-    let force_pull_image = match flags.take_last("pull").as_deref() {
-        None | Some("missing") => None,
-        Some("always") => Some(true),
-        Some("never") => bail!("--pull never cannot be served: a missing image is pulled"),
-        Some(other) => bail!("--pull {other:?}: it must be always or missing"),
-    };
+    let pull = flags.take_last("pull");
+    if let Some(pull) = &pull {
+        pull_policy(pull)?;
+    }
     let health_check = health(&mut flags)?;
     let labels = flags.take("label");
     let mut parameters = Vec::new();
+    parameters.extend(pull.map(|value| parameter("pull", value)));
     for (name, value) in flags.into_rest() {
         let value = match name.as_str() {
             "volume" => absolute_source(&value, here),
@@ -70,16 +70,13 @@ pub(super) fn from_command_line(
         if let Some(problem) = problem(&name, &value) {
             bail!(problem);
         }
-        parameters.push(Parameter { key: name, value });
+        parameters.push(parameter(&name, value));
     }
     for label in &labels {
         if let Some(problem) = problem("label", label) {
             bail!(problem);
         }
-        parameters.push(Parameter {
-            key: "label".to_owned(),
-            value: label.clone(),
-        });
+        parameters.push(parameter("label", label.clone()));
     }
     let task = TaskInfo {
         name: name.clone().unwrap_or_else(|| image.clone()),
@@ -101,7 +98,6 @@ pub(super) fn from_command_line(
                 image: image.clone(),
                 network: Some(Network::Bridge.into()),
                 parameters,
-                force_pull_image,
                 ..DockerInfo::default()
             }),
             ..ContainerInfo::default()
@@ -117,6 +113,13 @@ pub(super) fn from_command_line(
         task,
         container_name: name,
     })
+}
+
+fn parameter(key: &str, value: String) -> Parameter {
+    Parameter {
+        key: key.to_owned(),
+        value,
+    }
 }
 
 /// What stands for the agent of a task that none runs.

@@ -21,6 +21,7 @@ const END: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub struct LocalTasks {
     manager: TaskManager,
+    engine: String,
     socket: PathBuf,
     stop: CancellationToken,
     tracker: TaskTracker,
@@ -39,12 +40,12 @@ impl LocalTasks {
     ) -> Result<Self, SupervisorError> {
         let runtime = RuntimeDir::new(runtime_dir);
         let tasks = Tasks::start(settings, state_dir).await?;
-        let manager = match &tasks {
+        let (manager, engine) = match &tasks {
             Tasks::There {
                 manager, address, ..
             } => {
                 answers(manager, address).await?;
-                manager.clone()
+                (manager.clone(), address.clone())
             }
             Tasks::Absent(reason) => {
                 return Err(SupervisorError::Engine {
@@ -59,6 +60,7 @@ impl LocalTasks {
         tracker.spawn(serve_routes(socket, routes, stop.clone()));
         Ok(Self {
             manager,
+            engine,
             socket: runtime.control_socket(),
             stop,
             tracker,
@@ -70,6 +72,12 @@ impl LocalTasks {
     #[must_use]
     pub fn socket(&self) -> &Path {
         &self.socket
+    }
+
+    /// The engine's address, as `unix:///PATH`.
+    #[must_use]
+    pub fn engine(&self) -> &str {
+        &self.engine
     }
 
     /// Ends all tasks and forgets them, and serves no more.

@@ -30,14 +30,35 @@ fn row_privileged_name_and_image() {
         &context(),
     )
     .unwrap();
-    assert!(mapped.container.privileged && mapped.force_pull);
+    assert!(mapped.container.privileged && mapped.pull == PullPolicy::Always);
     assert_eq!(mapped.container.name.as_deref(), Some("longshore-1"));
     assert_eq!(
         mapped.container.image, "docker.io/library/busybox:latest",
         "untagged is latest"
     );
     let mapped = map_task(&task("", "", ""), &context()).unwrap();
-    assert!(!mapped.container.privileged && !mapped.force_pull);
+    assert!(!mapped.container.privileged && mapped.pull == PullPolicy::Missing);
+}
+
+#[test]
+fn row_parameter_pull() {
+    for (docker, policy) in [
+        (r#"[{"key":"pull","value":"never"}]"#, PullPolicy::Never),
+        (r#"[{"key":"pull","value":"missing"}]"#, PullPolicy::Missing),
+        (
+            r#"[{"key":"pull","value":"never"},{"key":"pull","value":"always"}]"#,
+            PullPolicy::Always,
+        ),
+    ] {
+        for forced in ["", r#""force_pull_image":true,"#] {
+            let json = task(&format!(r#"{forced}"parameters":{docker},"#), "", "");
+            assert_eq!(
+                map_task(&json, &context()).unwrap().pull,
+                policy,
+                "{docker}"
+            );
+        }
+    }
 }
 
 #[test]

@@ -331,7 +331,7 @@ pub(super) const SERVED: &[Flag] = &[
         "pull",
         None,
         Some("WHEN"),
-        "Pull the image: always, or when it is missing (the default)",
+        "Pull the image: always, never, or when it is missing (the default)",
     ),
     flag(
         "read-only",
@@ -437,7 +437,6 @@ pub(super) const REFUSED: &[(&str, Option<char>, bool)] = &[
     ("link-local-ip", None, true),
     ("mac-address", None, true),
     ("restart", None, true),
-    ("rm", None, false),
     ("sig-proxy", None, false),
     ("use-api-socket", None, false),
 ];

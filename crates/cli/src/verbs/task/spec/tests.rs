@@ -1,5 +1,5 @@
 use longshore_engine::spec::{NetworkMode, Propagation};
-use longshore_engine::{ContainerSpec, MountKind};
+use longshore_engine::{ContainerSpec, MountKind, PullPolicy};
 use longshore_task_spec::{DefaultDns, MappedTask, TaskContext, map_task, schedule};
 
 use super::*;
@@ -44,7 +44,7 @@ fn an_image_alone_runs_its_own_command_on_the_bridge() {
         (None, None)
     );
     assert_eq!(task.container.network, NetworkMode::Bridge);
-    assert!(!task.force_pull);
+    assert_eq!(task.pull, PullPolicy::Missing);
 }
 
 #[test]
@@ -141,15 +141,13 @@ fn times_pulls_and_health_checks() {
         (check.consecutive_failures(), check.grace_period_seconds()),
         (2, 0.0)
     );
-    assert!(
-        built
-            .task
-            .container
-            .unwrap()
-            .docker
-            .unwrap()
-            .force_pull_image()
-    );
+    for (value, policy) in [
+        ("always", PullPolicy::Always),
+        ("missing", PullPolicy::Missing),
+        ("never", PullPolicy::Never),
+    ] {
+        assert_eq!(mapped(&[("pull", value)], &["i"]).pull, policy);
+    }
 }
 
 /// Flags, words, and what the error names.
@@ -161,8 +159,7 @@ fn bad_input_is_refused_by_flag_and_value() {
         (&[], &[], &["no image"]),
         (&[], &["UPPER case"], &["UPPER case"]),
         (&[("stop-timeout", "-1")], &["i"], &["--stop-timeout", "-1"]),
-        (&[("pull", "never")], &["i"], &["--pull never"]),
-        (&[("pull", "often")], &["i"], &["--pull", "often"]),
+        (&[("pull", "often")], &["i"], &["pull", "often", "never"]),
         (
             &[("health-retries", "2")],
             &["i"],
