@@ -67,6 +67,11 @@ impl LocalTasks {
         own_channel(self.tasks.socket()).await
     }
 
+    /// The engine's address.
+    pub(crate) fn engine(&self) -> &str {
+        self.tasks.engine()
+    }
+
     /// Ends what runs, and removes everything.
     ///
     /// # Errors

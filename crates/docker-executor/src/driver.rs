@@ -22,7 +22,7 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::executor::Core;
 use crate::prepare::Prepared;
-use crate::record::TaskRecord;
+use crate::record::{KillRecord, StateRecord, TaskRecord};
 use crate::task::Shared;
 use crate::{Action, Event, HeldProcess, News, Stage, State, status};
 
@@ -206,13 +206,15 @@ impl Driver {
         let boot_id = self.core.boot_id.clone();
         let container = self.state.container().map(str::to_owned);
         let (run, told_running, healthy) = self.state.for_record();
-        let change = move |record: &mut crate::record::StateRecord| {
+        let kill = self.state.kill_for_record(Core::since(self.epoch));
+        let change = move |record: &mut StateRecord| {
             record.stage = stage;
             record.boot_id = boot_id;
             record.container = container;
             record.run = run;
             record.told_running = told_running;
             record.healthy = healthy;
+            record.kill = kill.map(|kill| KillRecord::new(kill, status::now_ms()));
             if stage == Stage::Over {
                 record.ended_ms = Some(status::now_ms());
             }

@@ -41,7 +41,7 @@ pub use options::{Acknowledge, ExecutorOptions, Launch, LogMode};
 pub use plan::Plan;
 pub use processes::{HeldProcess, Holding, HostProcesses, ProcessId, Processes};
 pub use publisher::{TaskView, Updates};
-pub use state::{Recorded, Stage, State};
+pub use state::{Recorded, RecordedKill, Stage, State};
 pub use status::MAX_DATA;
 pub use task::Task;
 

@@ -9,6 +9,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use longshore_checkpoint::{
     CheckpointError, CodecError, Durability, Record, Recovered, Writer, bincode_decode,
@@ -18,7 +19,7 @@ use longshore_task_spec::logs::LogPosition;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
 
-use crate::{Acknowledge, LogMode, Stage};
+use crate::{Acknowledge, LogMode, RecordedKill, Stage};
 
 /// How many records are written at once.
 const WRITERS: usize = 4;
@@ -79,6 +80,19 @@ pub(crate) struct StateRecord {
     pub(crate) ended_ms: Option<u64>,
     /// Its container is removed, or kept on purpose: nothing is left to do.
     pub(crate) cleaned: bool,
+    /// The kill under way. The last field: version 1 ended before it.
+    pub(crate) kill: Option<KillRecord>,
+}
+
+/// A kill under way.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct KillRecord {
+    /// What was left of the grace when this was written, in milliseconds.
+    pub(crate) grace_ms: u64,
+    /// When KILL is due, in milliseconds since 1970.
+    pub(crate) by_ms: u64,
+    /// The signal that was asked for, in place of the container's.
+    pub(crate) signal: Option<String>,
 }
 
 impl Default for StateRecord {
@@ -96,34 +110,68 @@ impl Default for StateRecord {
             last: None,
             ended_ms: None,
             cleaned: false,
+            kill: None,
         }
     }
 }
 
-macro_rules! record {
-    ($type:ty, $kind:literal) => {
-        impl Record for $type {
-            const KIND: &'static str = $kind;
-            const VERSION: u16 = 1;
-            /// A `TaskInfo` has 1 MiB of environment at most; statuses are bounded by their data.
-            const MAX_BODY: usize = 8 << 20;
-
-            fn encode(&self) -> Result<Vec<u8>, CodecError> {
-                bincode_encode(self)
-            }
-
-            fn decode(version: u16, body: &[u8]) -> Result<Self, CodecError> {
-                match version {
-                    1 => bincode_decode(body),
-                    version => Err(CodecError::UnsupportedVersion { version }),
-                }
-            }
+impl KillRecord {
+    pub(crate) fn new(kill: RecordedKill, now_ms: u64) -> Self {
+        let grace_ms = u64::try_from(kill.left.as_millis()).unwrap_or(u64::MAX);
+        Self {
+            grace_ms,
+            by_ms: now_ms.saturating_add(grace_ms),
+            signal: kill.signal,
         }
-    };
+    }
+
+    /// What is left now. A clock that was set back does not prolong it.
+    pub(crate) fn left(&self, now_ms: u64) -> RecordedKill {
+        RecordedKill {
+            left: Duration::from_millis(self.by_ms.saturating_sub(now_ms).min(self.grace_ms)),
+            signal: self.signal.clone(),
+        }
+    }
 }
 
-record!(TaskRecord, "executor.task");
-record!(StateRecord, "executor.state");
+/// A `TaskInfo` has 1 MiB of environment at most; statuses are bounded by their data.
+const MAX_BODY: usize = 8 << 20;
+
+impl Record for TaskRecord {
+    const KIND: &'static str = "executor.task";
+    const VERSION: u16 = 1;
+    const MAX_BODY: usize = MAX_BODY;
+
+    fn encode(&self) -> Result<Vec<u8>, CodecError> {
+        bincode_encode(self)
+    }
+
+    fn decode(version: u16, body: &[u8]) -> Result<Self, CodecError> {
+        match version {
+            1 => bincode_decode(body),
+            version => Err(CodecError::UnsupportedVersion { version }),
+        }
+    }
+}
+
+impl Record for StateRecord {
+    const KIND: &'static str = "executor.state";
+    const VERSION: u16 = 2;
+    const MAX_BODY: usize = MAX_BODY;
+
+    fn encode(&self) -> Result<Vec<u8>, CodecError> {
+        bincode_encode(self)
+    }
+
+    fn decode(version: u16, body: &[u8]) -> Result<Self, CodecError> {
+        match version {
+            // Without `kill`: as if none were on record.
+            1 => bincode_decode(&[body, &bincode_encode(&None::<KillRecord>)?].concat()),
+            2 => bincode_decode(body),
+            version => Err(CodecError::UnsupportedVersion { version }),
+        }
+    }
+}
 
 /// The records below one state directory. Clones are the same.
 #[derive(Clone, Debug)]

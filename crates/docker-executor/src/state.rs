@@ -59,6 +59,8 @@ pub struct State {
     /// Its first process, where it was last seen.
     pub(crate) pid: Option<i32>,
     pub(crate) kill: Option<Killing>,
+    /// Of a predecessor, until it is taken up.
+    pub(crate) recorded_kill: Option<RecordedKill>,
     /// Which run of the container is ours.
     pub(crate) run: Option<i64>,
     pub(crate) paused: bool,
@@ -201,6 +203,7 @@ impl State {
         state.run = found.run;
         state.told_running = found.told_running;
         state.healthy = found.healthy;
+        state.recorded_kill = found.kill;
         if found.stage == Stage::Over {
             state.phase = Phase::Over(false);
             state.remove_or_finish(actions);
@@ -229,6 +232,7 @@ impl State {
             init: Init::Unknown,
             pid: None,
             kill: None,
+            recorded_kill: None,
             run: None,
             paused: false,
             told_running: false,
@@ -339,12 +343,28 @@ pub struct Recorded {
     pub told_running: bool,
     /// What was last told of its health.
     pub healthy: Option<bool>,
+    /// The kill under way.
+    pub kill: Option<RecordedKill>,
+}
+
+/// A kill under way, as its record tells it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RecordedKill {
+    /// What is left of its grace.
+    pub left: Duration,
+    /// The signal that was asked for, in place of the container's.
+    pub signal: Option<String>,
 }
 
 impl State {
     /// What the record keeps beside the stage: which run is ours, whether RUNNING was told, and what of its health.
     pub(crate) const fn for_record(&self) -> (Option<i64>, bool, Option<bool>) {
         (self.run, self.told_running, self.healthy)
+    }
+
+    /// The kill under way, for the record.
+    pub(crate) fn kill_for_record(&self, now: Duration) -> Option<RecordedKill> {
+        self.kill.as_ref().map(|kill| kill.for_record(now))
     }
 }
 

@@ -7,6 +7,7 @@ mod config;
 mod create;
 pub(crate) mod events;
 mod http;
+mod images;
 mod lines;
 pub(crate) mod logs;
 mod pull;

@@ -1,10 +1,11 @@
 //! `longshore demo`: the main job, on the embedded agent, in a temporary root.
 //!
 //! ```text
-//!   launch -> endpoints -> create, stage, publish -> write -> SIGKILL -> back -> read -> adjust -> clean up
+//!   launch -> endpoints -> create, stage, publish -> write -> SIGKILL -> back -> read -> adjust -> task -> clean up
 //! ```
 
 mod nri;
+mod task;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -62,17 +63,18 @@ pub(crate) fn run(_args: Args, out: &mut Out) -> Result<Exit> {
             .map(|p| config(p, &root))
             .collect::<Result<Vec<_>>>()?;
         let local = Local::start(&root, plugins).await?;
+        let mut task = task::DemoTask::default();
         let shown = tokio::select! {
-            shown = tokio::time::timeout(DEADLINE, show(&local, out)) => match shown {
+            shown = tokio::time::timeout(DEADLINE, show(&local, &mut task, out)) => match shown {
                 Ok(shown) => shown,
                 Err(_) => Err(overdue(&local.manager)),
             },
             signal = interrupts.next() => Err(anyhow::anyhow!("interrupted by {signal}")),
         };
         // Whatever happened, nothing is left behind.
-        let ended = local.end().await.context("cleaning up failed");
+        let (ended, task) = tokio::join!(local.end(), task.end());
         shown?;
-        ended
+        ended.and(task).context("cleaning up failed")
     })?;
     let seconds = started.elapsed().as_secs_f64();
     out.line(format_args!(
@@ -152,7 +154,7 @@ fn step(out: &mut Out, what: &str, details: &str) -> Result<()> {
     Ok(out.flush()?)
 }
 
-async fn show(local: &Local, out: &mut Out) -> Result<()> {
+async fn show(local: &Local, task: &mut task::DemoTask, out: &mut Out) -> Result<()> {
     for plugin in &PLUGINS {
         let name = plugin.name;
         let begun = Instant::now();
@@ -174,7 +176,9 @@ async fn show(local: &Local, out: &mut Out) -> Result<()> {
             .with_context(|| format!("plugin {}", plugin.name))?;
     }
     out.line("")?;
-    Box::pin(nri::show(out)).await.context("the NRI plugin")
+    Box::pin(nri::show(out)).await.context("the NRI plugin")?;
+    out.line("")?;
+    Box::pin(task.show(out)).await
 }
 
 async fn show_one(local: &Local, plugin: &Plugin, out: &mut Out) -> Result<()> {

@@ -7,7 +7,9 @@ use std::time::Instant;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::support::Home;
+use longshore_testkit::peers;
+
+use crate::support::{Done, Home};
 
 fn left_behind(home: &Home) -> Vec<String> {
     let entries = std::fs::read_dir(home.path()).unwrap();
@@ -16,8 +18,18 @@ fn left_behind(home: &Home) -> Vec<String> {
 }
 
 fn check(home: &Home) {
+    check_with(home, "unix:///nowhere.sock", |stdout| {
+        assert!(stdout.contains("no task: "), "{stdout}");
+        assert!(stdout.contains("/nowhere.sock"), "{stdout}");
+        assert!(stdout.contains("docker.io"), "how to get one: {stdout}");
+    });
+}
+
+fn check_with(home: &Home, engine: &str, task: impl Fn(&str)) {
     let begun = Instant::now();
-    let done = home.run(["demo"]).exits(0);
+    let mut command = home.command(["demo"]);
+    let done = command.env("LONGSHORE_ENGINE", engine).output().unwrap();
+    let done = Done::from(done).exits(0);
     assert!(
         begun.elapsed().as_secs() < 20,
         "{:?}\n{done:#?}",
@@ -44,6 +56,7 @@ fn check(home: &Home) {
             );
         }
     }
+    task(&done.stdout);
     assert_eq!(done.stderr, "");
     home.assert_no_processes();
     assert_eq!(left_behind(home), Vec::<String>::new());
@@ -52,6 +65,31 @@ fn check(home: &Home) {
 #[test]
 fn the_demo_shows_everything_and_leaves_nothing() {
     check(&Home::new());
+}
+
+#[test]
+fn where_an_engine_answers_the_demo_runs_a_task() {
+    let Some(socket) = peers::docker() else {
+        return;
+    };
+    let engine = format!("unix://{}", socket.display());
+    check_with(&Home::new(), &engine, |stdout| {
+        for line in [
+            "started    task hello: container longshore-demo-",
+            "ended      task hello: \"hello from a container",
+        ] {
+            assert!(stdout.contains(line), "{line}: {stdout}");
+        }
+    });
+    let docker = longshore_engine::DockerEngine::new(longshore_engine::DockerConfig::new(
+        engine.parse().unwrap(),
+    ));
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let image = runtime.block_on(docker.image_json("longshore-demo:latest"));
+    assert!(
+        image.unwrap_err().is_no_such_image(),
+        "nothing is left there either"
+    );
 }
 
 #[test]

@@ -87,6 +87,7 @@ impl Executor {
             pid: state.process.map(|(pid, _)| pid),
             told_running: state.told_running,
             healthy: state.healthy,
+            kill: state.kill.as_ref().map(|kill| kill.left(status::now_ms())),
         };
         let cleaned = state.cleaned;
         let start = |mut plan: Plan, actions: &mut Vec<_>| {

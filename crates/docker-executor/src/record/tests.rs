@@ -58,5 +58,46 @@ fn a_state_record_has_the_bytes_of_its_golden_file() {
         last: Some(vec![2, 3]),
         ended_ms: Some(1_790_000_001_000),
         cleaned: false,
+        kill: Some(KillRecord {
+            grace_ms: 5000,
+            by_ms: 1_790_000_002_000,
+            signal: Some("SIGQUIT".to_owned()),
+        }),
     });
+}
+
+#[test]
+fn a_state_of_version_1_has_no_kill_on_record() {
+    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/executor.state/v1.rec");
+    let read = longshore_checkpoint::read::<StateRecord>(golden).unwrap();
+    let longshore_checkpoint::Loaded::Record(state) = read else {
+        panic!("{read:?}");
+    };
+    assert_eq!(state.stage, Stage::Killing(KillCause::Unhealthy));
+    assert_eq!(
+        (state.ended_ms, state.cleaned, state.kill),
+        (Some(1_790_000_001_000), false, None)
+    );
+}
+
+#[test]
+fn what_is_left_of_a_grace_shrinks_with_the_clock_and_never_grows() {
+    let kill = RecordedKill {
+        left: Duration::from_secs(5),
+        signal: Some("SIGINT".to_owned()),
+    };
+    let record = KillRecord::new(kill.clone(), 10_000);
+    for (now, left) in [
+        (10_000, 5000),
+        (12_000, 3000),
+        (15_000, 0),
+        (99_000, 0),
+        (1, 5000),
+    ] {
+        let expected = RecordedKill {
+            left: Duration::from_millis(left),
+            ..kill.clone()
+        };
+        assert_eq!(record.left(now), expected, "at {now}");
+    }
 }

@@ -15,7 +15,7 @@ use longshore_engine::EngineError;
 use longshore_mesos_api::v1::TaskState;
 
 use super::{ANSWER, LATER, SOON};
-use crate::state::{Phase, Stage, State};
+use crate::state::{Phase, RecordedKill, Stage, State};
 use crate::{Action, Ending, Kill, KillCause, News};
 
 /// What a container without a stop signal is sent.
@@ -54,6 +54,23 @@ enum KillStage {
 }
 
 impl Killing {
+    /// What is left of its grace.
+    fn left(&self, now: Duration) -> Duration {
+        match &self.stage {
+            KillStage::Waiting { .. } | KillStage::Thawing { .. } => self.grace,
+            KillStage::Signalled { kill_at, .. } => kill_at.saturating_sub(now),
+            KillStage::Killed { .. } => Duration::ZERO,
+        }
+    }
+
+    /// What the record keeps of it.
+    pub(crate) fn for_record(&self, now: Duration) -> RecordedKill {
+        RecordedKill {
+            left: self.left(now),
+            signal: self.signal.clone(),
+        }
+    }
+
     pub(crate) fn due(&self) -> Option<Duration> {
         match &self.stage {
             KillStage::Waiting { until } | KillStage::Thawing { until } => Some(*until),
@@ -77,8 +94,14 @@ impl State {
     pub(super) fn asked_to_kill(&mut self, kill: Kill, now: Duration, actions: &mut Vec<Action>) {
         let grace = kill.grace.unwrap_or(self.plan.grace);
         if let Some(killing) = &mut self.kill {
+            let shorter = grace < killing.left(now);
             killing.grace = killing.grace.min(grace);
+            let cause = killing.cause;
             self.shorten(grace, now, actions);
+            let over = matches!(self.phase, Phase::Ended(_) | Phase::Over(_) | Phase::Gone);
+            if shorter && !over {
+                actions.push(Action::Record(Stage::Killing(cause)));
+            }
             return;
         }
         match self.phase {
@@ -375,10 +398,14 @@ impl State {
 
     /// A kill that is on record goes on where it was.
     pub(super) fn kill_again(&mut self, cause: KillCause, now: Duration) {
+        let recorded = self.recorded_kill.take().unwrap_or_else(|| RecordedKill {
+            left: self.plan.grace,
+            signal: self.plan.signal.clone(),
+        });
         self.kill.get_or_insert(Killing {
             cause,
-            signal: self.plan.signal.clone(),
-            grace: self.plan.grace,
+            signal: recorded.signal,
+            grace: recorded.left,
             stage: KillStage::Waiting {
                 until: now.saturating_add(ANSWER),
             },

@@ -15,8 +15,8 @@ use longshore_engine::EngineError;
 
 use super::*;
 use crate::{
-    Condition, Details, Found, Held, Kill, KillCause, News, Plan, PulledImage, Recorded, Seen,
-    Stage,
+    Condition, Details, Found, Held, Kill, KillCause, News, Plan, PulledImage, Recorded,
+    RecordedKill, Seen, Stage,
 };
 
 const SECOND: Duration = Duration::from_secs(1);

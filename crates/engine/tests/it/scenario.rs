@@ -120,7 +120,32 @@ pub(crate) async fn all(bench: &Bench) {
     exec(bench).await;
     refusals(bench).await;
     settings(bench).await;
+    images(bench).await;
     bench.clean().await;
+}
+
+/// An image of nothing is made, used and removed.
+async fn images(bench: &Bench) {
+    let engine = &bench.engine;
+    let name = format!("longshore-made-{}", std::process::id());
+    let nothing = vec![0; 1024];
+    let id = engine
+        .import_image(&name, "one", nothing.into())
+        .await
+        .unwrap();
+    let info = engine.inspect_image(&format!("{name}:one")).await.unwrap();
+    // Podman leaves the algorithm out.
+    assert!(
+        id.ends_with(info.id.trim_start_matches("sha256:")),
+        "{id} {info:?}"
+    );
+    assert!(engine.remove_image(&id).await.unwrap());
+    assert!(!engine.remove_image(&id).await.unwrap());
+    let error = engine
+        .import_image("Not A Name", "one", vec![0; 1024].into())
+        .await
+        .unwrap_err();
+    assert!(matches!(error, EngineError::Status { .. }), "{error:?}");
 }
 
 /// From creation to removal, with the events of it.

@@ -12,6 +12,7 @@ fn recorded(stage: Stage) -> Recorded {
         pid: started.then_some(4711),
         told_running: started,
         healthy: None,
+        kill: None,
     }
 }
 
@@ -99,6 +100,36 @@ fn every_record_with_every_container_goes_on_where_it_was() {
             );
         }
         assert!(!has(&actions, &Action::Create), "{stage:?} {condition:?}");
+    }
+}
+
+#[test]
+fn a_kill_goes_on_with_what_is_left_of_its_grace_and_its_own_signal() {
+    for (left, expected) in [(Duration::ZERO, "SIGKILL"), (3 * SECOND, "SIGINT")] {
+        let mut life = Life::attach(
+            plan(),
+            Recorded {
+                kill: Some(RecordedKill {
+                    left,
+                    signal: Some("SIGINT".to_owned()),
+                }),
+                ..recorded(Stage::Killing(KillCause::Asked))
+            },
+        );
+        life.feed(Event::Held(Held::Yes));
+        life.feed(Event::Inspected(Ok(found(Condition::Running))));
+        assert!(
+            has(&life.done, &signal(expected)),
+            "{left:?}: {:?}",
+            life.done
+        );
+        let killed = signal("SIGKILL");
+        if !left.is_zero() {
+            life.pass(left - Duration::from_millis(1));
+            assert!(!has(&life.done, &killed), "{:?}", life.done);
+            life.pass(Duration::from_millis(1));
+        }
+        assert!(has(&life.done, &killed), "{left:?}: {:?}", life.done);
     }
 }
 
