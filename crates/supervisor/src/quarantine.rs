@@ -219,8 +219,11 @@ mod tests {
         std::fs::write(&aside, "").unwrap();
         let found = find(&state, &runtime, &[]);
         assert_eq!(found[0].reason, "empty");
-        std::fs::write(s.join("history/disks"), "garbage").unwrap();
-        std::fs::rename(s.join("history/disks"), &aside).unwrap();
+        let record = s.join("history/disks");
+        std::fs::write(&record, "garbage").unwrap();
+        std::fs::remove_file(&aside).unwrap();
+        std::fs::hard_link(&record, &aside).unwrap();
+        std::fs::remove_file(&record).unwrap();
         let again = find(&state, &runtime, &found);
         assert_eq!(again.len(), 1);
         assert_eq!(
