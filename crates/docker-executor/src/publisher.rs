@@ -18,7 +18,7 @@ use prost::Message as _;
 use tokio::sync::{Notify, watch};
 
 use crate::record::{Records, StateRecord};
-use crate::{Acknowledge, Event, Stage};
+use crate::{Acknowledge, Event, ProcessId, Stage};
 
 /// The most statuses that are kept; of more, the oldest that tell nothing but health are dropped.
 const MAX_KEPT: usize = 256;
@@ -37,6 +37,8 @@ pub struct TaskView {
     pub state: Option<TaskState>,
     /// The container's id, once it has been made.
     pub container: Option<String>,
+    /// The container's first process, once it is held: of its last run, which may be over.
+    pub init: Option<ProcessId>,
     /// Somebody has frozen it.
     pub paused: bool,
     /// The engine did not answer when it was last asked.
@@ -91,6 +93,7 @@ impl Outbox {
             generation: 0,
             state: last.map(|status| status.state()),
             container: record.container.clone(),
+            init: None,
             paused: false,
             engine_silent: false,
             pull: None,

@@ -19,7 +19,8 @@
 //! - After [`Watchdog::done`] it does nothing. Without it, whatever ended the executor, each container that was named is signalled, killed
 //!   when its grace is over, and removed; no other is touched.
 //! - Nothing of the executor's tree, session or (as root) cgroups holds it, and it holds nothing of the executor's but its standard error.
-//! - Each call to the engine has a deadline; an engine that does not answer does not save the container: its first process is signalled.
+//! - Each call to the engine has a deadline; an engine that does not answer does not save the container: its first process is signalled, by a
+//!   handle that was taken while it ran. A process that got its pid later is never touched.
 
 mod cgroup;
 mod http;
@@ -34,7 +35,7 @@ use std::ffi::OsString;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
-pub use protocol::Watched;
+pub use protocol::{Init, Watched};
 pub use start::Watchdog;
 
 /// The hidden first argument that makes this binary a watchdog.

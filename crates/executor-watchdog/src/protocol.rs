@@ -16,8 +16,17 @@ pub struct Watched {
     pub container: String,
     /// From its signal to SIGKILL.
     pub grace: Duration,
-    /// Its init, once that is known.
-    pub pid: Option<i32>,
+    /// Its first process, once that is known.
+    pub init: Option<Init>,
+}
+
+/// The first process of a container, which no other can be taken for within a boot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Init {
+    /// Its pid.
+    pub pid: i32,
+    /// When it began, in clock ticks since the boot (field 22 of `/proc/PID/stat`).
+    pub start: u64,
 }
 
 /// One line.
@@ -34,10 +43,11 @@ impl fmt::Display for Told {
         match self {
             Self::Watch(watched) => writeln!(
                 f,
-                "watch {} {} {}",
+                "watch {} {} {} {}",
                 watched.container,
                 watched.grace.as_millis(),
-                watched.pid.unwrap_or(0)
+                watched.init.map_or(0, |init| init.pid),
+                watched.init.map_or(0, |init| init.start)
             ),
             Self::Forget(container) => writeln!(f, "forget {container}"),
             Self::Done => writeln!(f, "done"),
@@ -55,7 +65,11 @@ impl Told {
             "watch" => Self::Watch(Watched {
                 container: container(words.next()?)?,
                 grace: Duration::from_millis(words.next()?.parse().ok()?),
-                pid: Some(words.next()?.parse().ok()?).filter(|pid| *pid > 0),
+                init: Some(Init {
+                    pid: words.next()?.parse().ok()?,
+                    start: words.next()?.parse().ok()?,
+                })
+                .filter(|init| init.pid > 0),
             }),
             _ => return None,
         };
@@ -123,11 +137,11 @@ impl Ledger {
 mod tests {
     use super::*;
 
-    fn watched(container: &str, grace: u64, pid: Option<i32>) -> Watched {
+    fn watched(container: &str, grace: u64, init: Option<(i32, u64)>) -> Watched {
         Watched {
             container: container.to_owned(),
             grace: Duration::from_millis(grace),
-            pid,
+            init: init.map(|(pid, start)| Init { pid, start }),
         }
     }
 
@@ -136,8 +150,8 @@ mod tests {
         let mut text = String::new();
         for told in [
             Told::Watch(watched("a", 5000, None)),
-            Told::Watch(watched("b.c_d-e", 0, Some(7))),
-            Told::Watch(watched("a", 2500, Some(42))),
+            Told::Watch(watched("b.c_d-e", 0, Some((7, 0)))),
+            Told::Watch(watched("a", 2500, Some((42, 123_456)))),
             Told::Forget("b.c_d-e".into()),
         ] {
             text.push_str(&told.to_string());
@@ -150,7 +164,7 @@ mod tests {
             }
             assert_eq!(named, ["a", "b.c_d-e", "a"]);
             let left: Vec<_> = ledger.watched.into_values().collect();
-            assert_eq!(left, [watched("a", 2500, Some(42))]);
+            assert_eq!(left, [watched("a", 2500, Some((42, 123_456)))]);
             assert!(!ledger.done);
         }
     }
@@ -158,7 +172,7 @@ mod tests {
     #[test]
     fn done_counts_only_as_a_whole_line() {
         let mut ledger = Ledger::default();
-        ledger.take(b"watch a 1 0\ndone");
+        ledger.take(b"watch a 1 0 0\ndone");
         assert!(!ledger.done);
         ledger.take(b"\n");
         assert!(ledger.done && ledger.watched.len() == 1);
@@ -174,13 +188,15 @@ mod tests {
             "watch",
             "watch a",
             "watch a 1",
-            "watch a x 0",
-            "watch a -1 0",
-            "watch a 1 0 more",
-            "watch ../x 1 0",
-            "watch -x 1 0",
-            "watch a/b 1 0",
-            "watch a?b 1 0",
+            "watch a 1 0",
+            "watch a x 0 0",
+            "watch a -1 0 0",
+            "watch a 1 1 -1",
+            "watch a 1 0 0 more",
+            "watch ../x 1 0 0",
+            "watch -x 1 0 0",
+            "watch a/b 1 0 0",
+            "watch a?b 1 0 0",
             "hello",
         ] {
             assert!(
@@ -189,11 +205,11 @@ mod tests {
             );
         }
         ledger.take(&[0xff, b'\n']);
-        let long = format!("watch {} 1 0\n", "a".repeat(MAX_LINE));
+        let long = format!("watch {} 1 0 0\n", "a".repeat(MAX_LINE));
         ledger.take(long.as_bytes());
         assert!(ledger.watched.is_empty() && !ledger.done);
         for number in 0..100 {
-            ledger.take(format!("watch c{number} 1 0\n").as_bytes());
+            ledger.take(format!("watch c{number} 1 0 0\n").as_bytes());
         }
         assert_eq!(ledger.watched.len(), MAX_WATCHED);
     }

@@ -11,7 +11,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{SigSet, Signal};
 use nix::unistd::{dup2_stdin, dup2_stdout};
 
-use crate::protocol::Ledger;
+use crate::protocol::{Init, Ledger};
 use crate::{cgroup, say, stop, sys};
 
 /// Watches the executor `pid`, whose lines come on standard input, and ends what it leaves behind.
@@ -104,9 +104,9 @@ fn listen(
                 Ok(count) => {
                     for name in ledger.take(&part[..count]) {
                         let watched = ledger.watched.get(&name);
-                        let pid = watched.and_then(|watched| watched.pid);
-                        if let Some(init) = pid.and_then(|pid| sys::pidfd_open(pid).ok()) {
-                            inits.insert(name, init);
+                        let init = watched.and_then(|watched| watched.init);
+                        if let Some(handle) = init.and_then(hold) {
+                            inits.insert(name, handle);
                         }
                     }
                 }
@@ -122,4 +122,46 @@ fn listen(
         }
     }
     Ok(inits)
+}
+
+/// A handle of the process that was meant; none when it has ended, whoever has its pid now.
+fn hold(init: Init) -> Option<OwnedFd> {
+    let handle = sys::pidfd_open(init.pid).ok()?;
+    // Whose start is read now is the one of the handle: a process that has ended since then has none.
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", init.pid)).ok()?;
+    (start_of(&stat)? == init.start).then_some(handle)
+}
+
+/// Field 22 of `/proc/PID/stat`. The name before it may hold anything.
+fn start_of(stat: &str) -> Option<u64> {
+    let (_, after) = stat.rsplit_once(')')?;
+    after.split_ascii_whitespace().nth(19)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_handle_is_of_the_process_that_began_then_and_of_no_other() {
+        let pid = i32::try_from(std::process::id()).unwrap();
+        let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
+        let start = start_of(&stat).unwrap();
+        assert!(hold(Init { pid, start }).is_some());
+        for start in [0, start - 1, start + 1] {
+            assert!(hold(Init { pid, start }).is_none());
+        }
+    }
+
+    #[test]
+    fn the_start_is_found_behind_any_name() {
+        let numbers: Vec<_> = (4..=52).map(|field| field.to_string()).collect();
+        for name in ["sh", "a b", ") S 1 (", ""] {
+            let stat = format!("7 ({name}) S {}", numbers.join(" "));
+            assert_eq!(start_of(&stat), Some(22), "{stat}");
+        }
+        for bad in ["", "7 (sh", "7 (sh) S 1 2", "7 (sh)"] {
+            assert_eq!(start_of(bad), None);
+        }
+    }
 }

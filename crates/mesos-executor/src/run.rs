@@ -8,14 +8,14 @@ use std::time::Duration;
 use longshore_agent_client::executor::{
     Ending, ExecutorConfig, ExecutorConnection, ExecutorEvent, ShutdownCause,
 };
-use longshore_docker_executor::{Acknowledge, Executor, ExecutorOptions, Launch, Task};
+use longshore_docker_executor::{Acknowledge, Executor, ExecutorOptions, Launch, Task, TaskView};
 use longshore_engine::DockerEngine;
-use longshore_executor_watchdog::Watched;
+use longshore_executor_watchdog::{Init, Watched};
 use longshore_mesos_api::v1::framework_info::capability;
 use longshore_mesos_api::v1::{CommandInfo, FrameworkInfo, TaskInfo, TaskState, TaskStatus};
 use longshore_task_spec::Sandbox;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
 use crate::session::{Act, Event, Session, is_terminal};
@@ -49,6 +49,11 @@ struct Running {
     framework: FrameworkInfo,
     statuses: mpsc::Receiver<TaskStatus>,
     sender: mpsc::Sender<TaskStatus>,
+    /// What the watchdog knows.
+    watched: Option<Watched>,
+    /// First processes of the container.
+    inits: mpsc::Receiver<Init>,
+    found: mpsc::Sender<Init>,
     forwarders: JoinSet<()>,
 }
 
@@ -69,6 +74,7 @@ impl Running {
         let config = ExecutorConfig::new(environment.clone());
         let connection = ExecutorConnection::start(config).map_err(|error| chain(&error))?;
         let (sender, statuses) = mpsc::channel(STATUSES);
+        let (found, inits) = mpsc::channel(1);
         Ok(Self {
             connection,
             executor,
@@ -77,6 +83,9 @@ impl Running {
             framework: FrameworkInfo::default(),
             statuses,
             sender,
+            watched: None,
+            inits,
+            found,
             forwarders: JoinSet::new(),
             prepared,
         })
@@ -99,6 +108,7 @@ impl Running {
                     None => return Err("the connection to the agent is gone".to_owned()),
                 },
                 Some(status) = self.statuses.recv() => self.send(status).await,
+                Some(init) = self.inits.recv() => self.watch(|watched| watched.init = Some(init)),
                 Some(()) = term.recv() => self.take(asked("SIGTERM")).await,
                 Some(()) = int.recv() => self.take(asked("SIGINT")).await,
             }
@@ -153,6 +163,9 @@ impl Running {
                 Act::Launch(task) => self.launch(*task),
                 Act::Kill { task, kill } => {
                     tracing::info!(task, grace = ?kill.grace, "kill");
+                    if let Some(grace) = kill.grace {
+                        self.watch(|watched| watched.grace = grace);
+                    }
                     if let Some(task) = self.tasks.get(&task) {
                         task.kill(kill);
                     }
@@ -203,15 +216,15 @@ impl Running {
         tracing::info!(task = id, container = task.container_name(), "launch");
         // A second task has no container: it is refused at once.
         let is_first = self.tasks.values().all(|task| task.watch().borrow().over);
-        if is_first
-            && let Some(watchdog) = &mut self.prepared.watchdog
-            && let Err(error) = watchdog.watch(&Watched {
+        if is_first {
+            self.watched = Some(Watched {
                 container: task.container_name().to_owned(),
                 grace,
-                pid: None,
-            })
-        {
-            tracing::error!(%error, "the watchdog is gone");
+                init: None,
+            });
+            self.watch(|_| ());
+            self.forwarders
+                .spawn(tell_inits(task.watch(), self.found.clone()));
         }
         let (mut updates, sender) = (task.updates(), self.sender.clone());
         self.forwarders.spawn(async move {
@@ -224,6 +237,18 @@ impl Running {
             }
         });
         self.tasks.insert(id, task);
+    }
+
+    /// Tells the watchdog what has changed for it.
+    fn watch(&mut self, change: impl FnOnce(&mut Watched)) {
+        let (Some(watched), Some(watchdog)) = (&mut self.watched, &mut self.prepared.watchdog)
+        else {
+            return;
+        };
+        change(watched);
+        if let Err(error) = watchdog.watch(watched) {
+            tracing::error!(%error, "the watchdog is gone");
+        }
     }
 
     /// A status of a task, on its way to the agent.
@@ -277,5 +302,29 @@ impl Running {
             tracing::warn!(%error, "the watchdog is gone");
         }
         well
+    }
+}
+
+/// Sends on each first process that the container has.
+async fn tell_inits(mut view: watch::Receiver<TaskView>, found: mpsc::Sender<Init>) {
+    let mut last = None;
+    loop {
+        let init = view.borrow_and_update().init;
+        if init != last
+            && let Some(process) = init
+            && found
+                .send(Init {
+                    pid: process.pid,
+                    start: process.start,
+                })
+                .await
+                .is_err()
+        {
+            return;
+        }
+        last = init;
+        if view.changed().await.is_err() {
+            return;
+        }
     }
 }

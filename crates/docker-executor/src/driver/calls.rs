@@ -213,6 +213,7 @@ impl Driver {
         self.shared
             .outbox
             .change(false, |record| record.process = Some((id.pid, id.start)));
+        self.shared.outbox.show(|view| view.init = Some(id));
         self.init = Some(Arc::clone(&process));
         self.call(async move {
             process.died().await;

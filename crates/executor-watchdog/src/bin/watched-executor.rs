@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 
-use longshore_executor_watchdog::{WATCHDOG, Watchdog, Watched};
+use longshore_executor_watchdog::{Init, WATCHDOG, Watchdog, Watched};
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args_os().skip(1);
@@ -30,10 +30,14 @@ fn obey(engine: &Path) -> io::Result<()> {
         let line = line?;
         let words: Vec<&str> = line.split(' ').collect();
         let outcome = match words[..] {
-            ["watch", container, grace, pid] => watchdog.watch(&Watched {
+            ["watch", container, grace, pid, start] => watchdog.watch(&Watched {
                 container: container.to_owned(),
                 grace: Duration::from_millis(grace.parse().map_err(io::Error::other)?),
-                pid: pid.parse().ok().filter(|pid| *pid != 0),
+                init: Some(Init {
+                    pid: pid.parse().map_err(io::Error::other)?,
+                    start: start.parse().map_err(io::Error::other)?,
+                })
+                .filter(|init| init.pid != 0),
             }),
             ["forget", container] => watchdog.forget(container),
             ["leak"] => leak(),

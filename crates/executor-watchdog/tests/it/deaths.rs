@@ -18,7 +18,7 @@ const STOPPED: [&str; 2] = [
 fn after_a_normal_end_nothing_is_done() {
     let engine = FakeEngine::start(Container::default());
     let mut executor = Executor::start(&engine.socket());
-    executor.tell("watch task 100 0");
+    executor.tell("watch task 100 0 0");
     executor.end_by("done");
     executor.wait_for_the_watchdogs_end();
     assert!(engine.is_untouched());
@@ -28,7 +28,7 @@ fn after_a_normal_end_nothing_is_done() {
 fn a_container_that_is_not_watched_any_more_is_left_alone() {
     let engine = FakeEngine::start(Container::default());
     let mut executor = Executor::start(&engine.socket());
-    executor.tell("watch task 100 0");
+    executor.tell("watch task 100 0 0");
     executor.tell("forget task");
     executor.kill();
     executor.wait_for_the_watchdogs_end();
@@ -43,7 +43,7 @@ fn however_an_executor_dies_its_container_is_stopped_and_removed() {
     for way in ways {
         let engine = FakeEngine::start(Container::default());
         let mut executor = Executor::start(&engine.socket());
-        executor.tell("watch task 60000 0");
+        executor.tell("watch task 60000 0 0");
         assert!(engine.is_untouched() && executor.watchdog_lives());
         way(&mut executor);
         executor.wait_for_the_watchdogs_end();
@@ -60,8 +60,8 @@ fn a_container_that_ignores_its_signal_is_killed_when_its_latest_grace_is_over()
         ..Container::default()
     });
     let mut executor = Executor::start(&engine.socket());
-    executor.tell("watch task 3600000 0");
-    executor.tell("watch task 700 0");
+    executor.tell("watch task 3600000 0 0");
+    executor.tell("watch task 700 0 0");
     executor.kill_tree();
     executor.wait_for_the_watchdogs_end();
     let log = engine.log();
@@ -84,7 +84,7 @@ fn a_paused_container_is_thawed_first() {
         ..Container::default()
     });
     let mut executor = Executor::start(&engine.socket());
-    executor.tell("watch task 60000 0");
+    executor.tell("watch task 60000 0 0");
     executor.kill_tree();
     executor.wait_for_the_watchdogs_end();
     let mut expected = vec!["POST /containers/task/unpause"];
@@ -100,7 +100,7 @@ fn a_container_that_was_being_created_is_found_when_it_appears() {
         ..Container::default()
     });
     let mut executor = Executor::start(&engine.socket());
-    executor.tell("watch task 60000 0");
+    executor.tell("watch task 60000 0 0");
     executor.kill_tree();
     assert!(executor.watchdog_lives());
     engine.change(|container| container.exists = true);
@@ -108,23 +108,32 @@ fn a_container_that_was_being_created_is_found_when_it_appears() {
     assert_eq!(engine.words(), STOPPED[1..]);
 }
 
+/// What stands for a container's first process: it reads from a pipe that nobody writes to.
+fn init(engine: &FakeEngine, script: &str) -> (std::process::Child, u64) {
+    let ready = beside(engine, "ready");
+    let script = format!("echo > {}; {script}", ready.display());
+    let init = Command::new("sh")
+        .args(["-c", &script])
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    eventually("the container starts", || ready.exists().then_some(()));
+    let pid = i32::try_from(init.id()).unwrap();
+    let start = stat(Pid::from_raw(pid)).unwrap()[19].parse().unwrap();
+    (init, start)
+}
+
 #[test]
 fn without_an_answer_of_the_engine_the_containers_first_process_is_ended() {
     for (script, signal) in [("read x", 15), ("trap '' TERM; read x", 9)] {
         let engine = FakeEngine::start(Container::default());
-        let ready = beside(&engine, "ready");
-        let script = format!("echo > {}; {script}", ready.display());
-        // It reads from a pipe that nobody writes to.
-        let mut init = Command::new("sh")
-            .args(["-c", &script])
-            .stdin(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let (mut init, start) = init(&engine, script);
         let _held = init.stdin.take();
-        eventually("the container starts", || ready.exists().then_some(()));
-        engine.hang(true);
         let mut executor = Executor::start(&engine.socket());
-        executor.tell(&format!("watch task 6000 {}", init.id()));
+        // As an executor does: before there is a container, and when it runs.
+        executor.tell("watch task 6000 0 0");
+        executor.tell(&format!("watch task 6000 {} {start}", init.id()));
+        engine.hang(true);
         executor.kill_tree();
         let status = init.wait().unwrap();
         assert_eq!(status.signal(), Some(signal));
@@ -138,10 +147,32 @@ fn without_an_answer_of_the_engine_the_containers_first_process_is_ended() {
 }
 
 #[test]
+fn a_process_that_has_the_pid_of_an_earlier_one_is_left_alone() {
+    let engine = FakeEngine::start(Container::default());
+    let (mut stranger, start) = init(&engine, "read x");
+    let _held = stranger.stdin.take();
+    let mut executor = Executor::start(&engine.socket());
+    executor.tell(&format!("watch task 0 {} {}", stranger.id(), start - 1));
+    engine.hang(true);
+    executor.kill_tree();
+    // SIGKILL follows each look that is not answered.
+    eventually("it has looked and killed", || {
+        (engine.held() >= 2).then_some(())
+    });
+    engine.change(|container| container.running = false);
+    engine.hang(false);
+    executor.wait_for_the_watchdogs_end();
+    assert!(!engine.container().exists);
+    assert!(stranger.try_wait().unwrap().is_none());
+    stranger.kill().unwrap();
+    stranger.wait().unwrap();
+}
+
+#[test]
 fn a_pipe_that_somebody_else_holds_hides_no_death() {
     let engine = FakeEngine::start(Container::default());
     let mut executor = Executor::start(&engine.socket());
-    executor.tell("watch task 60000 0");
+    executor.tell("watch task 60000 0 0");
     executor.tell("leak");
     executor.kill();
     executor.wait_for_the_watchdogs_end();
@@ -173,7 +204,7 @@ fn it_is_a_child_of_init_in_a_session_of_its_own_and_holds_nothing_of_the_execut
     assert_eq!(directory.to_str(), Some("/"));
     // SIGTERM is for executors.
     nix::sys::signal::kill(watchdog, nix::sys::signal::Signal::SIGTERM).unwrap();
-    executor.tell("watch task 60000 0");
+    executor.tell("watch task 60000 0 0");
     assert!(is_alive(watchdog));
     executor.end_by("done");
     executor.wait_for_the_watchdogs_end();
@@ -216,7 +247,7 @@ fn as_root_it_leaves_the_executors_cgroups() {
     assert!(of(executor_pid(&executor)).contains(&name));
     let watchdogs = of(executor.watchdog.as_raw());
     assert!(!watchdogs.contains(&name), "{watchdogs}");
-    executor.tell("watch task 60000 0");
+    executor.tell("watch task 60000 0 0");
     // As an agent's linux launcher: all that is in the cgroup.
     eventually("the cgroup is empty", || {
         let inside = std::fs::read_to_string(cgroup.join("cgroup.procs")).unwrap();

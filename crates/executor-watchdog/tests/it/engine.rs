@@ -76,6 +76,11 @@ impl FakeEngine {
         self.state.lock().unwrap().hangs = hangs;
     }
 
+    /// How many requests were never answered.
+    pub(crate) fn held(&self) -> usize {
+        self.state.lock().unwrap().held.len()
+    }
+
     pub(crate) fn container(&self) -> Container {
         self.state.lock().unwrap().container.clone()
     }

@@ -30,7 +30,7 @@ async fn what_a_dead_executor_leaves_on_docker_goes() {
         };
         let id = engine.create(&spec).await.unwrap().id;
         let mut executor = Executor::start(&socket);
-        executor.tell(&format!("watch {id} 1500 0"));
+        executor.tell(&format!("watch {id} 1500 0 0"));
         if started {
             engine.start(&id).await.unwrap();
         }

@@ -1,5 +1,7 @@
 //! What a scheduler and an agent do to an executor in the middle of something else.
 
+use longshore_engine::Engine as _;
+use nix::sys::signal::{Signal, kill};
 use serde_json::json;
 use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpListener;
@@ -7,6 +9,7 @@ use tokio::net::TcpListener;
 use crate::bed::Bed;
 use crate::custom::{SERVICE, STUBBORN, states};
 use crate::relay::{Held, Relay};
+use crate::scheduler::SOON;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_second_task_of_the_same_executor_fails_and_the_first_goes_on() {
@@ -133,6 +136,47 @@ async fn a_framework_that_is_torn_down_leaves_no_container() {
     bed.scheduler.tear_down().await;
     bed.wait_for_the_executors_end().await;
     bed.wait_until_gone(&id).await;
+}
+
+/// The executor dies while the engine answers nobody: its container is ended all the same, and removed once the engine answers.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_engine_that_hangs_does_not_save_the_container_of_a_dead_executor() {
+    let Some(mut bed) = Bed::start(|_| vec![]).await else {
+        return;
+    };
+    for (name, script) in [("hung", SERVICE), ("hung-stubborn", STUBBORN)] {
+        let relay = Relay::start(bed.dir.path().join(name), &bed.socket);
+        let id = bed.id(name);
+        let mut task = bed.custom_on(relay.socket(), &id, script);
+        task["kill_policy"] = json!({"grace_period": {"nanoseconds": 1_500_000_000}});
+        bed.scheduler.launch(task).await;
+        bed.scheduler.until(&id, "TASK_RUNNING").await;
+        let container = bed.containers(&id).await.remove(0).id;
+        relay.hold(Held::All);
+        for executor in bed.executors() {
+            kill(executor, Signal::SIGKILL).unwrap();
+        }
+        bed.scheduler.until(&id, "TASK_FAILED").await;
+        // The relay holds back everything, so this is nobody's doing but the watchdog's.
+        let ended = async {
+            while bed
+                .engine
+                .inspect(&container)
+                .await
+                .unwrap()
+                .state
+                .pid
+                .is_some()
+            {
+                tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+            }
+        };
+        let ended = tokio::time::timeout(SOON, ended).await;
+        ended.expect("the container ends");
+        assert_eq!(bed.containers(&id).await.len(), 1);
+        relay.hold(Held::Nothing);
+        bed.wait_until_gone(&id).await;
+    }
 }
 
 /// The agent of these tests tells the socket's path, but does not listen there: what is connected to it is passed on to its port.

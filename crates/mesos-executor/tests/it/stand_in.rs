@@ -101,11 +101,15 @@ async fn on(release: &str, kills_orphans: bool) {
     let message = statuses[0]["message"].as_str().unwrap();
     assert!(message.contains("127.0.0.1:9/nowhere"), "{message}");
 
-    // Killed.
+    // Healthy, and killed.
     let service = "echo started; trap 'exit 0' TERM; while :; do sleep 0.1; done";
     let id = bed.id("killed");
-    bed.scheduler.launch(task(&id, service)).await;
+    let mut checked = task(&id, service);
+    checked["health_check"] = json!({"type": "COMMAND", "delay_seconds": 0.0, "interval_seconds": 3600.0,
+        "command": {"value": "exit 0"}});
+    bed.scheduler.launch(checked).await;
     bed.scheduler.until(&id, "TASK_RUNNING").await;
+    assert_eq!(bed.scheduler.status(&id).await["healthy"], true);
     bed.scheduler.kill(&id).await;
     let statuses = bed.scheduler.until(&id, "TASK_KILLED").await;
     assert_eq!(states(&statuses), ["TASK_KILLING", "TASK_KILLED"]);
