@@ -54,7 +54,7 @@ impl LocalTasks {
         let watched = Watched {
             container: container.to_owned(),
             grace: grace.unwrap_or(self.grace),
-            pid: None,
+            init: None,
         };
         if let Some(watchdog) = &mut self.watchdog
             && let Err(error) = watchdog.watch(&watched)
