@@ -116,6 +116,10 @@ impl Driver {
                 self.take(Event::EngineResumed);
             }
         }
+        if self.state.container().is_none() {
+            // It never came to be, or somebody else has removed it.
+            self.hook_removed();
+        }
         // The last words of hooks, and output that is still being read. What waits for an engine that never answers is
         // given up with the rest.
         let rest = async { while self.calls.join_next().await.is_some() {} };
@@ -188,7 +192,7 @@ impl Driver {
             Action::ResumeChecks => self.command_checks(Command::Run),
             Action::StopChecks => self.checks = None,
             Action::Tell(update) => {
-                if matches!(update.news, News::Ended(_)) && self.started {
+                if matches!(update.news, News::Ended(_)) {
                     self.hook_stopped();
                 }
                 self.shared

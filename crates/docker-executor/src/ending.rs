@@ -53,6 +53,13 @@ pub enum Ending {
     },
     /// It was killed because its time was over.
     OutOfTime(Option<i64>),
+    /// It was killed because a plugin wanted it to end.
+    Evicted {
+        /// Which plugin, and why.
+        reason: String,
+        /// With what it exited, where that is known.
+        code: Option<i64>,
+    },
     /// Its first process has ended, and the engine cannot be asked with what.
     EngineGone,
     /// Its first process has ended, and the engine does not know it.
@@ -112,6 +119,7 @@ impl Ending {
             } => Some(Reason::TaskKilledDuringLaunch),
             Self::Unhealthy { .. } => Some(Reason::TaskHealthCheckStatusUpdated),
             Self::OutOfTime(_) => Some(Reason::MaxCompletionTimeReached),
+            Self::Evicted { .. } => Some(Reason::ContainerPreempted),
             _ => None,
         }
     }
@@ -140,6 +148,7 @@ impl Ending {
             Self::Killed { .. } => "killed",
             Self::Unhealthy { .. } => "killed-by-health-check",
             Self::OutOfTime(_) => "out-of-time",
+            Self::Evicted { .. } => "evicted",
             Self::EngineGone => "engine-gone",
             Self::ExitMissed => "exit-missed",
             Self::StoppedByOther { .. } => "stopped-by-other",
@@ -162,6 +171,7 @@ impl Ending {
             | Self::Killed { code, .. }
             | Self::Unhealthy { code, .. }
             | Self::OutOfTime(code)
+            | Self::Evicted { code, .. }
             | Self::StoppedByOther { code, .. }
             | Self::RemovedByOther(code) => code.map_or(137, of),
             _ => 125,
@@ -229,6 +239,7 @@ impl fmt::Display for Ending {
             Self::OutOfTime(code) => {
                 write!(f, "its maximum completion time was over{}", Code(*code))
             }
+            Self::Evicted { reason, code } => write!(f, "evicted by {reason}{}", Code(*code)),
             Self::EngineGone => f.write_str("daemon gone, exit status unknown"),
             Self::ExitMissed => f.write_str(
                 "its process has ended and the engine did not notice, exit status unknown",

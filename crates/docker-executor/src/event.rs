@@ -67,6 +67,8 @@ pub struct Kill {
     pub grace: Option<Duration>,
     /// The first signal, as `SIGTERM` or `15`; otherwise the container's stop signal.
     pub signal: Option<String>,
+    /// Who wants it and why, of an eviction.
+    pub reason: Option<String>,
 }
 
 impl Kill {
@@ -77,6 +79,17 @@ impl Kill {
             cause: KillCause::Asked,
             grace: None,
             signal: None,
+            reason: None,
+        }
+    }
+
+    /// It is evicted; with the task's own grace and signal.
+    #[must_use]
+    pub fn evicted(reason: impl Into<String>) -> Self {
+        Self {
+            cause: KillCause::Evicted,
+            reason: Some(reason.into()),
+            ..Self::asked()
         }
     }
 
@@ -87,6 +100,7 @@ impl Kill {
             cause: KillCause::Asked,
             grace: Some(grace),
             signal: None,
+            reason: None,
         }
     }
 }
@@ -105,6 +119,8 @@ pub enum KillCause {
     OutOfTime,
     /// Somebody else has restarted it: what runs now is not what was launched.
     Restarted,
+    /// A plugin wants it to end. On record it is [`Self::Asked`]: the reason is not kept.
+    Evicted,
 }
 
 /// What a pull found out.

@@ -16,6 +16,7 @@ use tokio::sync::OnceCell;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
+use crate::driver::calls::heed;
 use crate::driver::{Driver, Mailbox, events};
 use crate::prepare::{Prepared, container_name, prepare};
 use crate::publisher::Outbox;
@@ -224,9 +225,8 @@ impl Executor {
                 name: record.name.clone(),
                 hook: HookContainer {
                     id: String::new(),
-                    name: record.name.clone(),
+                    name: record.id.clone(),
                     pod: record.id.clone(),
-                    namespace: record.framework.clone(),
                     labels: BTreeMap::new(),
                 },
                 info,
@@ -332,7 +332,18 @@ impl Executor {
         let key = &task.shared.key;
         self.core.records.remove(key).await?;
         drop(self.core.entries().remove(key));
+        // Of one that was kept for its output.
+        let turn = task.shared.hooks.lock().await;
+        heed(self.core.hooks.removed(&task.shared.hook)).await;
+        drop(turn);
         Ok(())
+    }
+
+    /// The task whose container has this id among hooks.
+    #[must_use]
+    pub fn task_of_container(&self, id: &str) -> Option<Task> {
+        let entries = self.core.entries();
+        entries.get(id).map(|entry| entry.task.clone())
     }
 
     fn listen(&self) {

@@ -86,10 +86,13 @@ pub(crate) fn prepare(
     };
     let hook = HookContainer {
         id: key.to_owned(),
-        name: record.name.clone(),
-        pod: task.task_id.value.clone(),
-        namespace: record.framework.clone(),
-        labels: spec.labels.clone(),
+        name: task.task_id.value.clone(),
+        pod: if task.name.is_empty() {
+            task.task_id.value.clone()
+        } else {
+            task.name.clone()
+        },
+        labels: hook_labels(task, &spec.labels),
     };
     Ok(Prepared {
         plan,
@@ -99,6 +102,16 @@ pub(crate) fn prepare(
         check,
         hook,
     })
+}
+
+/// The container's labels, and those of the task that it has not got.
+fn hook_labels(task: &TaskInfo, container: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let of_task = task.labels.iter().flat_map(|labels| &labels.labels);
+    let mut all: BTreeMap<_, _> = of_task
+        .map(|label| (label.key.clone(), label.value.clone().unwrap_or_default()))
+        .collect();
+    all.extend(container.clone());
+    all
 }
 
 /// The engine's own log, unless the task says what it is to be.

@@ -72,6 +72,8 @@ pub struct State {
     pub(crate) check: Option<CheckStatus>,
     /// What the health check said last.
     pub(crate) unhealthy: String,
+    /// Why it is evicted.
+    pub(crate) evicted: String,
     pub(crate) checking: bool,
     pub(crate) logging: bool,
     /// What others were seen to do.
@@ -240,6 +242,7 @@ impl State {
             stop_signal: None,
             healthy: None,
             unhealthy: String::new(),
+            evicted: String::new(),
             checking: false,
             logging: false,
             others: Others::default(),

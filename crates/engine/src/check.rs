@@ -27,6 +27,8 @@ pub(crate) fn spec(spec: &ContainerSpec) -> Result<(), EngineError> {
     texts("Entrypoint", spec.entrypoint.iter().flatten())?;
     texts("Cmd", spec.cmd.iter().flatten())?;
     variables(&spec.env)?;
+    let unset = spec.unset_env.iter().map(|name| EnvVar::new(name, ""));
+    variables(&unset.collect::<Vec<_>>())?;
     texts(
         "Labels",
         spec.labels.iter().flat_map(|(key, value)| [key, value]),

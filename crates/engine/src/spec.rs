@@ -35,6 +35,8 @@ pub struct ContainerSpec {
     pub cmd: Option<Vec<String>>,
     /// `Env`. Of two variables with one name the later counts.
     pub env: Vec<EnvVar>,
+    /// `Env` without `=`: variables of the image that the container is not to have.
+    pub unset_env: Vec<String>,
     /// `Labels`.
     pub labels: BTreeMap<String, String>,
     /// `User`, as `user[:group]`, names or numbers.

@@ -45,6 +45,7 @@ impl ImageContainer for Running {
         if signal == SIGKILL {
             self.task.kill(Kill {
                 cause: KillCause::Asked,
+                reason: None,
                 grace: Some(std::time::Duration::ZERO),
                 signal: Some("SIGKILL".to_owned()),
             });

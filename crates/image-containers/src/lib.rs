@@ -25,10 +25,13 @@ use std::time::{Duration, SystemTime};
 
 use longshore_agent::images::{FoundImage, ImageContainer, ImageFuture, ImageOrder, ImageRuntime};
 use longshore_agent::service::{LaunchError, LaunchRequest};
-use longshore_docker_executor::{Executor, ExecutorError, ExecutorOptions, Launch, Task};
+use longshore_docker_executor::{
+    Executor, ExecutorError, ExecutorOptions, HostProcesses, Launch, Task,
+};
 use longshore_engine::Engine;
 pub use longshore_sandbox::Rotation;
 use longshore_task_spec::Sandbox;
+use longshore_task_spec::hooks::{ContainerHooks, NoHooks};
 use tokio::task::AbortHandle;
 
 use container::Running;
@@ -96,6 +99,18 @@ impl ImageContainers {
     /// # Errors
     /// [`ImageError`] when the directory of the records cannot be made, or is no absolute path.
     pub fn new(engine: Arc<dyn Engine>, options: ImageOptions) -> Result<Self, ImageError> {
+        Self::with_hooks(engine, options, Arc::new(NoHooks))
+    }
+
+    /// The same, with hooks around each container.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn with_hooks(
+        engine: Arc<dyn Engine>,
+        options: ImageOptions,
+        hooks: Arc<dyn ContainerHooks>,
+    ) -> Result<Self, ImageError> {
         std::fs::DirBuilder::new()
             .recursive(true)
             .mode(0o700)
@@ -110,13 +125,20 @@ impl ImageContainers {
             prepared_by_agent: false,
             ..ExecutorOptions::new(options.state_dir, OWNER)
         };
-        let executor = Executor::new(Arc::clone(&engine), settings)?;
+        let processes = Arc::new(HostProcesses);
+        let executor = Executor::with(Arc::clone(&engine), settings, hooks, processes)?;
         let strays = tokio::spawn(remove_strays(executor.clone()));
         Ok(Self {
             executor,
             engine,
             _strays: Arc::new(AbortOnDrop(strays.abort_handle())),
         })
+    }
+
+    /// What runs the containers.
+    #[must_use]
+    pub const fn executor(&self) -> &Executor {
+        &self.executor
     }
 
     fn running(&self, task: Task) -> Arc<Running> {

@@ -107,6 +107,7 @@ impl Session {
                             task: task.clone(),
                             kill: Kill {
                                 cause: KillCause::Shutdown,
+                                reason: None,
                                 grace: within,
                                 signal: None,
                             },

@@ -227,6 +227,12 @@ impl TaskManager {
         Ok(())
     }
 
+    /// What runs the tasks' containers.
+    #[must_use]
+    pub fn executor(&self) -> &Executor {
+        &self.shared.executor
+    }
+
     /// All tasks, in the order in which they were launched.
     #[must_use]
     pub fn tasks(&self) -> Vec<Arc<TaskStatus>> {

@@ -2,6 +2,7 @@
 //! has. Whoever runs containers calls these; whoever knows NRI implements them; neither knows the other.
 //!
 //! ```text
+//!   (found: it is there from before)
 //!   create ──► created ──► starting ──► started ──► (updating ──► updated)* ──► stopped ──► removed
 //!     │ refused: the container is never made           │ refused: the resources stay as they are
 //! ```
@@ -21,8 +22,15 @@ pub type HookFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, HookError>> +
 /// [`create`](Self::create): a container that could not be asked about is not made.
 ///
 /// Moments of one container come in the order of the picture above and never at once; of different containers at once.
-/// All but `create` and `updating` only tell: their errors are logged and change nothing.
+/// A container may end or go at any of them; `stopped` and `removed` may come more than once, and `removed` also for one
+/// that never came to be. All but `create` and `updating` only tell: their errors are logged and change nothing.
 pub trait ContainerHooks: Send + Sync + fmt::Debug {
+    /// It is there from before: whoever ran it has died, and it is taken up again. Called before anything else is told
+    /// of it; never waits.
+    fn found(&self, container: &HookContainer, found: FoundContainer) {
+        let _nobody_listens = (container, found);
+    }
+
     /// Before it is made. Its spec may be changed, or the container refused.
     fn create<'a>(&'a self, container: &'a HookContainer, draft: Draft) -> HookFuture<'a, Draft>;
 
@@ -42,8 +50,12 @@ pub trait ContainerHooks: Send + Sync + fmt::Debug {
         resources: Resources,
     ) -> HookFuture<'a, Resources>;
 
-    /// They have been changed.
-    fn updated<'a>(&'a self, container: &'a HookContainer) -> HookFuture<'a, ()>;
+    /// They have been changed, to these.
+    fn updated<'a>(
+        &'a self,
+        container: &'a HookContainer,
+        resources: &'a Resources,
+    ) -> HookFuture<'a, ()>;
 
     /// It has ended.
     fn stopped<'a>(&'a self, container: &'a HookContainer) -> HookFuture<'a, ()>;
@@ -57,14 +69,25 @@ pub trait ContainerHooks: Send + Sync + fmt::Debug {
 pub struct HookContainer {
     /// Our own id of it, which exists before the engine has one.
     pub id: String,
-    /// Its name.
+    /// What it is called: the id of its task, or that of the plugin's container.
     pub name: String,
-    /// What it belongs to: the task, or the outermost container.
+    /// What it belongs to: the name of its task, or of the plugin.
     pub pod: String,
-    /// What groups pods: the framework, or what stands for one.
-    pub namespace: String,
     /// Its labels.
     pub labels: BTreeMap<String, String>,
+}
+
+/// A container that was there before whoever runs it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FoundContainer {
+    /// What was asked for; what hooks had changed of it is not known any more.
+    pub draft: Draft,
+    /// It may run.
+    pub running: bool,
+    /// It has ended, and is to be removed.
+    pub ended: bool,
+    /// Its first process, where that is known.
+    pub pid: Option<u32>,
 }
 
 /// What is about to be made.
@@ -164,7 +187,7 @@ impl ContainerHooks for NoHooks {
         Box::pin(std::future::ready(Ok(resources)))
     }
 
-    fn updated<'a>(&'a self, _: &'a HookContainer) -> HookFuture<'a, ()> {
+    fn updated<'a>(&'a self, _: &'a HookContainer, _: &'a Resources) -> HookFuture<'a, ()> {
         nothing()
     }
 
@@ -206,7 +229,6 @@ mod tests {
             id: "1".to_owned(),
             name: "n".to_owned(),
             pod: "p".to_owned(),
-            namespace: "f".to_owned(),
             labels: BTreeMap::new(),
         };
         let hooks: &dyn ContainerHooks = &NoHooks;

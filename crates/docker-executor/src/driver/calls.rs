@@ -4,11 +4,13 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use longshore_engine::{Engine, EngineError, Missing, RemoveOptions, WaitUntil};
+use longshore_engine::{ContainerSpec, Engine, EngineError, Missing, RemoveOptions, WaitUntil};
 use longshore_task_spec::hooks::{Draft, HookContainer, HookError, HookFuture};
 use tokio::sync::mpsc;
 
 use super::Driver;
+use crate::executor::Core;
+use crate::prepare::Prepared;
 use crate::processes::Holding;
 use crate::record::StateRecord;
 use crate::{CreateFailure, Event, Found, Held, HeldProcess, PulledImage, labels, status};
@@ -90,47 +92,26 @@ impl Driver {
 
     pub(super) fn create(&mut self) {
         let (core, prepared) = (Arc::clone(&self.core), Arc::clone(&self.prepared));
-        let order = Arc::clone(&self.hooks);
+        let (order, shared) = (Arc::clone(&self.hooks), Arc::clone(&self.shared));
         self.call(async move {
             let turn = order.lock_owned().await;
             let draft = Draft::Engine(Box::new(prepared.spec.clone()));
             let answer = tokio::time::timeout(HOOK, core.hooks.create(&prepared.hook, draft)).await;
-            let spec = match answer {
-                Ok(Ok(Draft::Engine(spec))) => spec,
-                Ok(Ok(_)) => {
-                    let problem = "it made another kind of container of it".to_owned();
-                    return Event::Created(Err(CreateFailure::Hook(problem)));
+            let problem = match answer {
+                // It was killed while hooks were asked.
+                Ok(Ok(_)) if shared.outbox.view().borrow().over => "it is over".to_owned(),
+                Ok(Ok(Draft::Engine(spec))) => {
+                    let result = made(core.as_ref(), &prepared, *spec).await;
+                    drop(turn);
+                    return Event::Created(result);
                 }
-                Ok(Err(error)) => {
-                    return Event::Created(Err(CreateFailure::Hook(error.to_string())));
-                }
-                Err(_) => {
-                    let problem = format!("no answer within {HOOK:?}");
-                    return Event::Created(Err(CreateFailure::Hook(problem)));
-                }
+                Ok(Ok(_)) => "it made another kind of container of it".to_owned(),
+                Ok(Err(error)) => error.to_string(),
+                Err(_) => format!("no answer within {HOOK:?}"),
             };
-            // Whatever a hook has made of it, it stays ours.
-            let mut spec = *spec;
-            spec.name.clone_from(&prepared.spec.name);
-            spec.labels.extend(prepared.spec.labels.clone());
-            let result = core.engine.create(&spec).await;
-            if result.is_ok() {
-                heed(core.hooks.created(&prepared.hook)).await;
-            }
+            heed(core.hooks.removed(&prepared.hook)).await;
             drop(turn);
-            Event::Created(match result {
-                Ok(created) => {
-                    for warning in created.warnings {
-                        tracing::info!(
-                            container = prepared.hook.name,
-                            warning,
-                            "the engine remarks"
-                        );
-                    }
-                    Ok(created.id)
-                }
-                Err(error) => Err(CreateFailure::Engine(error)),
-            })
+            Event::Created(Err(CreateFailure::Hook(problem)))
         });
     }
 
@@ -201,6 +182,7 @@ impl Driver {
             }
             Holding::Ended => Held::Ended,
             Holding::Impossible(error) => {
+                self.hook_started(pid);
                 tracing::info!(task = self.record.id, pid, %error, "the container's first process cannot be held");
                 Held::Impossible
             }
@@ -219,8 +201,12 @@ impl Driver {
             process.died().await;
             Event::InitDied
         });
+        self.hook_started(id.pid);
+    }
+
+    fn hook_started(&mut self, pid: i32) {
         if !std::mem::replace(&mut self.started, true) {
-            let pid = u32::try_from(id.pid).unwrap_or_default();
+            let pid = u32::try_from(pid).unwrap_or_default();
             self.hook(move |hooks, container| {
                 Box::pin(async move { hooks.started(container, pid).await })
             });
@@ -304,6 +290,10 @@ impl Driver {
         self.hook(|hooks, container| Box::pin(async move { hooks.stopped(container).await }));
     }
 
+    pub(super) fn hook_removed(&mut self) {
+        self.hook(|hooks, container| Box::pin(async move { hooks.removed(container).await }));
+    }
+
     /// A moment that is only told.
     fn hook(
         &mut self,
@@ -334,6 +324,34 @@ pub(crate) async fn heed(moment: HookFuture<'_, ()>) {
     };
     if let Some(problem) = problem {
         tracing::warn!(%problem, "a hook");
+    }
+}
+
+/// Makes the container as hooks have left it.
+async fn made(
+    core: &Core,
+    prepared: &Prepared,
+    mut spec: ContainerSpec,
+) -> Result<String, CreateFailure> {
+    // Whatever a hook has made of it, it stays ours.
+    spec.name.clone_from(&prepared.spec.name);
+    spec.labels.extend(prepared.spec.labels.clone());
+    match core.engine.create(&spec).await {
+        Ok(created) => {
+            heed(core.hooks.created(&prepared.hook)).await;
+            for warning in created.warnings {
+                let container = &prepared.spec.name;
+                tracing::info!(container, warning, "the engine remarks");
+            }
+            Ok(created.id)
+        }
+        Err(error) => {
+            // An answer that was lost says nothing of the container.
+            if !error.is_engine_absent() && !matches!(error, EngineError::Conflict { .. }) {
+                heed(core.hooks.removed(&prepared.hook)).await;
+            }
+            Err(CreateFailure::Engine(error))
+        }
     }
 }
 

@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use longshore_checkpoint::Recovered;
 use longshore_mesos_api::v1::TaskInfo;
+use longshore_task_spec::hooks::{Draft, FoundContainer};
 use prost::Message as _;
 
 use super::{Executor, is_key};
 use crate::prepare::prepare;
 use crate::record::{StateRecord, TaskRecord};
-use crate::{ExecutorError, Plan, Recorded, State, Task, status};
+use crate::{ExecutorError, Plan, Recorded, Stage, State, Task, status};
 
 /// The most tasks that are read from a state directory.
 const MAX_RECORDS: usize = 100_000;
@@ -90,6 +91,16 @@ impl Executor {
             kill: state.kill.as_ref().map(|kill| kill.left(status::now_ms())),
         };
         let cleaned = state.cleaned;
+        if !cleaned {
+            let pid = state.process.and_then(|(pid, _)| u32::try_from(pid).ok());
+            let found = FoundContainer {
+                draft: Draft::Engine(Box::new(prepared.spec.clone())),
+                running: !matches!(state.stage, Stage::Intended | Stage::Over),
+                ended: state.stage == Stage::Over,
+                pid: pid.filter(|_| !rebooted && state.stage != Stage::Over),
+            };
+            self.core.hooks.found(&prepared.hook, found);
+        }
         let start = |mut plan: Plan, actions: &mut Vec<_>| {
             if cleaned {
                 // Nothing is left of it but its record.

@@ -21,24 +21,38 @@ impl Executor {
         resources: Resources,
     ) -> Result<Vec<String>, ExecutorError> {
         let shared = &task.shared;
-        let container = {
-            let view = task.watch();
-            let view = view.borrow();
-            view.container.clone().filter(|_| !view.over)
-        };
-        let Some(container) = container else {
-            return Err(ExecutorError::NotRunning {
-                id: task.id().to_owned(),
-            });
-        };
+        let container = there(task)?;
         let turn = shared.hooks.lock().await;
         let asked = self.core.hooks.updating(&shared.hook, resources);
         let resources = within(HOOK, asked).await?;
         let warnings = self.core.engine.update(&container, &resources).await?;
-        heed(self.core.hooks.updated(&shared.hook)).await;
+        heed(self.core.hooks.updated(&shared.hook, &resources)).await;
         drop(turn);
         Ok(warnings)
     }
+
+    /// The same for whoever stands behind the hooks: it calls none, and waits for none.
+    ///
+    /// # Errors
+    /// [`ExecutorError::NotRunning`], [`ExecutorError::Engine`].
+    pub async fn update_unasked(
+        &self,
+        task: &Task,
+        resources: &Resources,
+    ) -> Result<Vec<String>, ExecutorError> {
+        let container = there(task)?;
+        Ok(self.core.engine.update(&container, resources).await?)
+    }
+}
+
+/// The id of its container, of a task that has one and goes on.
+fn there(task: &Task) -> Result<String, ExecutorError> {
+    let view = task.watch();
+    let view = view.borrow();
+    let container = view.container.clone().filter(|_| !view.over);
+    container.ok_or_else(|| ExecutorError::NotRunning {
+        id: task.id().to_owned(),
+    })
 }
 
 async fn within<T>(

@@ -110,6 +110,7 @@ impl State {
             _ => {}
         }
         self.completion_at = None;
+        self.evicted = kill.reason.unwrap_or_default();
         self.kill = Some(Killing {
             cause: kill.cause,
             signal: kill.signal.or_else(|| self.plan.signal.clone()),
@@ -129,7 +130,11 @@ impl State {
                 if self.checking {
                     actions.push(Action::PauseChecks);
                 }
-                actions.push(Action::Record(Stage::Killing(kill.cause)));
+                let cause = match kill.cause {
+                    KillCause::Evicted => KillCause::Asked,
+                    cause => cause,
+                };
+                actions.push(Action::Record(Stage::Killing(cause)));
                 if self.plan.tell_killing && kill.cause != KillCause::OutOfTime {
                     self.tell(TaskState::TaskKilling, News::State, actions);
                 }
@@ -393,6 +398,10 @@ impl State {
             },
             KillCause::OutOfTime => Ending::OutOfTime(code),
             KillCause::Restarted => Ending::RestartedByOther,
+            KillCause::Evicted => Ending::Evicted {
+                reason: self.evicted.clone(),
+                code,
+            },
         }
     }
 

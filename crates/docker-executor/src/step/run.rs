@@ -124,6 +124,7 @@ impl State {
                 cause: KillCause::Unhealthy,
                 grace: None,
                 signal: None,
+                reason: None,
             };
             self.asked_to_kill(kill, now, actions);
         }
@@ -143,6 +144,7 @@ impl State {
             cause: KillCause::OutOfTime,
             grace: Some(Duration::ZERO),
             signal: None,
+            reason: None,
         };
         self.asked_to_kill(kill, now, actions);
     }

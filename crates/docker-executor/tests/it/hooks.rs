@@ -26,8 +26,8 @@ impl Moments {
 impl ContainerHooks for Moments {
     fn create<'a>(&'a self, container: &'a HookContainer, draft: Draft) -> HookFuture<'a, Draft> {
         assert_eq!(
-            (container.pod.as_str(), container.namespace.as_str()),
-            ("t", "f")
+            (container.pod.as_str(), container.name.as_str()),
+            ("t", "t")
         );
         drop(self.note("create"));
         let Draft::Engine(mut spec) = draft else {
@@ -68,7 +68,11 @@ impl ContainerHooks for Moments {
         Box::pin(std::future::ready(Ok(resources)))
     }
 
-    fn updated<'a>(&'a self, _: &'a HookContainer) -> HookFuture<'a, ()> {
+    fn updated<'a>(
+        &'a self,
+        _: &'a HookContainer,
+        _: &'a longshore_engine::Resources,
+    ) -> HookFuture<'a, ()> {
         self.note("updated")
     }
 

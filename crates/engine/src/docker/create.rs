@@ -20,7 +20,9 @@ pub(super) fn body(spec: &ContainerSpec, api: ApiVersion) -> Result<Value, Engin
     body.insert("Image".to_owned(), json!(spec.image));
     put(&mut body, "Entrypoint", &entrypoint(spec));
     put_list(&mut body, "Cmd", spec.cmd.as_deref().unwrap_or_default());
-    put_list(&mut body, "Env", &env(&spec.env));
+    let mut variables = env(&spec.env);
+    variables.extend(spec.unset_env.iter().cloned());
+    put_list(&mut body, "Env", &variables);
     put_map(&mut body, "Labels", &spec.labels);
     put(&mut body, "User", &spec.user);
     put(&mut body, "WorkingDir", &spec.working_dir);

@@ -565,6 +565,7 @@ fn what_no_engine_could_take_is_refused_with_field_and_value() {
         (|s| s.env = vec![EnvVar::new("", "x")], "Env"),
         (|s| s.env = vec![EnvVar::new("A=B", "x")], "Env"),
         (|s| s.env = vec![EnvVar::new("A", "x\0")], "Env"),
+        (|s| s.unset_env = vec!["A=B".to_owned()], "Env"),
         (|s| s.labels = pairs(&[("", "x")]), "Labels"),
         (|s| s.working_dir = Some("w".into()), "WorkingDir"),
         (|s| s.tmpfs = pairs(&[("t", "")]), "HostConfig.Tmpfs"),
