@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use longshore_engine::Engine;
+use longshore_engine::{Engine, EngineKind};
 use longshore_mesos_api::v1::TaskInfo;
 use longshore_task_spec::hooks::{ContainerHooks, HookContainer, NoHooks};
 use prost::Message as _;
@@ -62,6 +62,8 @@ pub(crate) struct Core {
     entries: Mutex<BTreeMap<String, Entry>>,
     /// Reads the engine's events, from the first task on.
     events: OnceCell<AbortOnDrop>,
+    /// Which engine it is, once it has said so.
+    kind: OnceCell<EngineKind>,
 }
 
 #[derive(Debug)]
@@ -116,6 +118,7 @@ impl Executor {
             options,
             entries: Mutex::default(),
             events: OnceCell::new(),
+            kind: OnceCell::new(),
         });
         Ok(Self {
             _last: Arc::new(Last(Arc::clone(&core))),
@@ -374,6 +377,12 @@ impl Core {
                 }
             }
         }
+    }
+
+    /// Which engine it is; `None` while it does not say.
+    pub(crate) async fn engine_kind(&self) -> Option<EngineKind> {
+        let ask = async || self.engine.version().await.map(|version| version.kind);
+        self.kind.get_or_try_init(ask).await.ok().copied()
     }
 
     /// The time since `epoch`, as the state machine counts.

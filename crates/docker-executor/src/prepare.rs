@@ -114,7 +114,8 @@ fn hook_labels(task: &TaskInfo, container: &BTreeMap<String, String>) -> BTreeMa
     all
 }
 
-/// The engine's own log, unless the task says what it is to be.
+/// The engine's own log, unless the task says what it is to be: `local` takes two thirds of the place and of the time to read of
+/// `json-file`, and as it is not compressed no rotation waits for a compressor.
 fn log_driver(spec: &mut ContainerSpec, mode: LogMode, options: &ExecutorOptions) {
     if spec.log.is_some() {
         return;
@@ -126,14 +127,28 @@ fn log_driver(spec: &mut ContainerSpec, mode: LogMode, options: &ExecutorOptions
         }),
         (_, None) => None,
         (_, Some((bytes, files))) => Some(LogDriver {
-            driver: "json-file".to_owned(),
+            driver: LOCAL.to_owned(),
             options: [
                 ("max-size".to_owned(), bytes.to_string()),
                 ("max-file".to_owned(), files.to_string()),
+                (COMPRESS.to_owned(), "false".to_owned()),
             ]
             .into(),
         }),
     };
+}
+
+const LOCAL: &str = "local";
+const COMPRESS: &str = "compress";
+
+/// Podman has no `local`.
+pub(crate) fn log_driver_of_podman(spec: &mut ContainerSpec) {
+    if let Some(log) = &mut spec.log
+        && log.driver == LOCAL
+        && log.options.remove(COMPRESS).is_some()
+    {
+        log.driver = "json-file".to_owned();
+    }
 }
 
 /// A name of ours for the container of a task: `longshore-ID-KEY`, of what engines take.

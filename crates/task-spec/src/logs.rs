@@ -35,6 +35,8 @@ const GATHERED_MAX: usize = 64 << 10;
 /// How much earlier than the last message the engine is asked from: its two streams are ordered each in itself, and
 /// not quite between each other.
 const OVERLAP: Duration = Duration::from_secs(2);
+/// The same where the engine has just given all that it had, in the order in which it keeps it.
+const SHORT_OVERLAP: Duration = Duration::from_millis(500);
 
 /// Output that the engine threw away before it was read. How much it was is not known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +56,7 @@ pub struct LogCapture {
     /// What was taken of standard output and standard error, and is not in their files yet.
     gathered: [Vec<u8>; 2],
     unrecorded: u64,
+    taken: u64,
     rotated: bool,
     /// Where the message began that is under way, when it may have more pieces.
     before_message: Option<LogPosition>,
@@ -91,6 +94,7 @@ impl LogCapture {
             reader: Reader::new(position),
             gathered: [const { Vec::new() }; 2],
             unrecorded: 0,
+            taken: 0,
             rotated: false,
             before_message: None,
             terminal: None,
@@ -112,6 +116,24 @@ impl LogCapture {
             timestamps: true,
             ..LogOptions::follow()
         }
+    }
+
+    /// The same for all that there is at the moment, after what was read in this way just before.
+    #[must_use]
+    pub fn catch_up_options(&self) -> LogOptions {
+        LogOptions {
+            since: self.reader.last().map(|last| last.before(SHORT_OVERLAP)),
+            follow: false,
+            ..self.options()
+        }
+    }
+
+    /// How old the last message is, by this machine's clock.
+    #[must_use]
+    pub fn lag(&self) -> Duration {
+        let last = self.reader.last().map_or(i64::MAX, EngineTime::as_nanos);
+        let nanos = EngineTime::now().as_nanos().saturating_sub(last);
+        Duration::from_nanos(u64::try_from(nanos).unwrap_or(0))
     }
 
     /// To be called whenever a stream of the engine begins anew. A message that was cut off in between is taken back.
@@ -154,6 +176,12 @@ impl LogCapture {
                     .fold(None, |gap, message| gap.or(self.take_message(message)))
             }
         }
+    }
+
+    /// How many bytes were taken since it was opened, without those that were read before.
+    #[must_use]
+    pub const fn taken(&self) -> u64 {
+        self.taken
     }
 
     /// Whether something was gathered that is not written.
@@ -208,6 +236,7 @@ impl LogCapture {
         }
         let length = u64::try_from(data.len()).unwrap_or(u64::MAX);
         self.unrecorded = self.unrecorded.saturating_add(length);
+        self.taken = self.taken.saturating_add(length);
         gap
     }
 

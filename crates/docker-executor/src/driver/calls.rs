@@ -4,13 +4,15 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use longshore_engine::{ContainerSpec, Engine, EngineError, Missing, RemoveOptions, WaitUntil};
+use longshore_engine::{
+    ContainerSpec, Engine, EngineError, EngineKind, Missing, RemoveOptions, WaitUntil,
+};
 use longshore_task_spec::hooks::{Draft, HookContainer, HookError, HookFuture};
 use tokio::sync::mpsc;
 
 use super::Driver;
 use crate::executor::Core;
-use crate::prepare::Prepared;
+use crate::prepare::{Prepared, log_driver_of_podman};
 use crate::processes::Holding;
 use crate::record::StateRecord;
 use crate::{CreateFailure, Event, Found, Held, HeldProcess, PulledImage, labels, status};
@@ -336,6 +338,9 @@ async fn made(
     // Whatever a hook has made of it, it stays ours.
     spec.name.clone_from(&prepared.spec.name);
     spec.labels.extend(prepared.spec.labels.clone());
+    if core.engine_kind().await == Some(EngineKind::Podman) {
+        log_driver_of_podman(&mut spec);
+    }
     match core.engine.create(&spec).await {
         Ok(created) => {
             heed(core.hooks.created(&prepared.hook)).await;

@@ -17,6 +17,14 @@ use crate::task::Shared;
 const AGAIN: Duration = Duration::from_secs(1);
 /// How long a stream that should have ended with its container is waited for.
 const END: Duration = Duration::from_secs(5);
+/// An engine that gives no more of what it has for so long is asked again.
+const IDLE: Duration = Duration::from_secs(60);
+/// Engines drop output for a follower that is more than a file of their log behind, and do not say so. One whose messages are
+/// so old, after so many bytes, is behind: what there is is read without following, which loses nothing that is kept.
+const BEHIND: Duration = Duration::from_millis(250);
+const MUCH: u64 = 2 << 20;
+/// After so many bytes it is looked whether it is.
+const LOOK: u64 = 256 << 10;
 /// How often the rest is asked for, once the container has ended: an engine that is away may come back with it. The last
 /// status does not wait for that, the removal of the container does.
 const TRIES: u32 = 240;
@@ -67,6 +75,10 @@ struct Reader {
 /// How a stream came to its end.
 enum End {
     Ended,
+    /// The container prints faster than the engine gives it.
+    Behind,
+    /// It was opened after the container's end, and has ended: that was all.
+    All,
     Broken,
     /// There is nothing to read, and never will be.
     Never,
@@ -159,10 +171,23 @@ impl Reader {
 
     async fn read(&mut self, capture: &mut LogCapture) {
         loop {
-            let end = self.follow(capture).await;
-            if matches!(end, End::Never) {
-                let _never = self.drain.wait_for(|drain| *drain).await.is_ok();
-                return;
+            let mut end = self.follow(capture).await;
+            if matches!(end, End::Behind) {
+                end = self.catch_up(capture).await;
+            }
+            match end {
+                End::Never => {
+                    let _never = self.drain.wait_for(|drain| *drain).await.is_ok();
+                    return;
+                }
+                // It has caught up: what comes is followed again.
+                End::Behind => continue,
+                End::All => {
+                    self.gap(capture.ended());
+                    self.record(capture);
+                    return;
+                }
+                End::Ended | End::Broken => {}
             }
             if *self.drain.borrow() {
                 break;
@@ -186,10 +211,30 @@ impl Reader {
                     break;
                 }
                 End::Never => break,
-                End::Broken => tokio::time::sleep(AGAIN).await,
+                End::Broken | End::Behind | End::All => tokio::time::sleep(AGAIN).await,
             }
         }
         self.record(capture);
+    }
+
+    /// Reads what there is, again and again, until that is little. [`End::Behind`] when it has.
+    ///
+    /// To find where to go on the engine reads its log from the beginning each time: so a second's output is left to gather
+    /// first, of which the log keeps many.
+    async fn catch_up(&self, capture: &mut LogCapture) -> End {
+        let mut drain = self.drain.clone();
+        loop {
+            let told = drain.wait_for(|drain| *drain);
+            let _gathered = tokio::time::timeout(AGAIN, told).await.is_ok();
+            let options = capture.catch_up_options();
+            let (before, over) = (capture.taken(), *self.drain.borrow());
+            match self.stream(capture, &options).await {
+                End::Ended if over => return End::All,
+                End::Ended if capture.taken() - before < MUCH => return End::Behind,
+                End::Ended => {}
+                end => return end,
+            }
+        }
     }
 
     /// Until it ends or, once the container has ended, for a while.
@@ -219,6 +264,7 @@ impl Reader {
             tracing::warn!(%sandbox, %error, "the output files of a task cannot be cut back");
             return End::Never;
         }
+        let (begun, mut looked) = (capture.taken(), capture.taken());
         loop {
             let next = tokio::select! {
                 biased;
@@ -228,12 +274,20 @@ impl Reader {
                     capture.flush();
                     continue;
                 }
+                () = tokio::time::sleep(IDLE), if !options.follow => return End::Broken,
             };
             match next {
                 Some(Ok(frame)) => {
                     self.gap(capture.gather(&frame));
                     if capture.is_due() {
                         self.record(capture);
+                    }
+                    if options.follow && capture.taken() - looked >= LOOK {
+                        looked = capture.taken();
+                        if looked - begun >= MUCH && capture.lag() >= BEHIND {
+                            capture.flush();
+                            return End::Behind;
+                        }
                     }
                 }
                 Some(Err(_)) => {

@@ -280,3 +280,24 @@ async fn dx_08_output_is_read_when_an_engine_comes_back_after_the_last_status() 
     let out = std::fs::read_to_string(bed.sandbox().join("stdout")).unwrap();
     assert_eq!(out, "late\n");
 }
+
+/// Engines leave out output for a follower that is behind, and do not say so.
+#[tokio::test(start_paused = true)]
+async fn dx_08_output_is_whole_though_a_follower_that_is_behind_misses_some() {
+    use longshore_engine::LogSource;
+    let bed = Bed::new();
+    let line = |nth: usize| format!("{nth:08191}\n");
+    let script = Script {
+        output: (0..600).map(|nth| (LogSource::Stdout, line(nth))).collect(),
+        // After the 2.4 MB that are enough to tell that it is behind.
+        followers_miss: 300..550,
+        ..Script::default()
+    };
+    let (task, container) = bed.running(script, "").await;
+    bed.engine.exit(&container, 0);
+    ended(&task).await;
+    finished(&task).await;
+    let out = std::fs::read_to_string(bed.sandbox().join("stdout")).unwrap();
+    let whole: String = (0..600).map(line).collect();
+    assert!(out == whole, "{} bytes of {}", out.len(), whole.len());
+}

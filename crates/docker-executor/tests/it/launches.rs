@@ -78,7 +78,7 @@ async fn containers_are_ours_by_name_and_label_and_on_record_before_they_exist()
     let log = spec.log.unwrap();
     assert_eq!(
         (log.driver.as_str(), &*log.options["max-file"]),
-        ("json-file", "4")
+        ("local", "4")
     );
 }
 

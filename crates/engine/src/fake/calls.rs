@@ -230,6 +230,11 @@ impl FakeEngine {
                 let output = (begun..)
                     .map(EngineTime::from_nanos)
                     .zip(&container.script.output)
+                    .enumerate()
+                    .filter(|(nth, _)| {
+                        !options.follow || !container.script.followers_miss.contains(nth)
+                    })
+                    .map(|(_, message)| message)
                     .filter(|(time, _)| has_run && options.since.is_none_or(|since| *time >= since))
                     .map(|(time, (source, text))| {
                         let text = if options.timestamps {

@@ -20,6 +20,8 @@ pub struct Script {
     pub pid: Option<i32>,
     /// What it prints as soon as it has started.
     pub output: Vec<(LogSource, String)>,
+    /// Messages of it that a stream which follows leaves out: as engines do, without a word, where the reader is behind.
+    pub followers_miss: std::ops::Range<usize>,
     /// What commands in it exit with, and after what time; otherwise at once with 0.
     pub exec: Option<(Duration, i64)>,
 }

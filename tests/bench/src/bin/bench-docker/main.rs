@@ -93,10 +93,14 @@ impl Bench {
             network: longshore_engine::NetworkMode::Host,
             // As a task has it.
             log: Some(LogDriver {
-                driver: "json-file".to_owned(),
-                options: [("max-size", "64m"), ("max-file", "4")]
-                    .map(|(key, value)| (key.to_owned(), value.to_owned()))
-                    .into(),
+                driver: "local".to_owned(),
+                options: [
+                    ("max-size", "64m"),
+                    ("max-file", "4"),
+                    ("compress", "false"),
+                ]
+                .map(|(key, value)| (key.to_owned(), value.to_owned()))
+                .into(),
             }),
             ..ContainerSpec::default()
         }
