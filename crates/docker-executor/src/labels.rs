@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use longshore_engine::{EngineError, Missing};
+
 /// Who made the container: [`ExecutorOptions::owner`](crate::ExecutorOptions::owner).
 pub const OWNER: &str = "dev.longshore.owner";
 /// The state directory of whoever made it: two supervisors on one engine never take each other's.
@@ -25,4 +27,21 @@ pub(crate) fn of_task(owner: &str, root: &str, key: &str, task: &str) -> BTreeMa
     [(OWNER, owner), (ROOT, root), (KEY, key), (TASK, task)]
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .into()
+}
+
+const STRANGER: &str = "there is one of this name that is not ours";
+
+/// A container that is not ours is as good as none.
+pub(crate) fn stranger(name: &str) -> EngineError {
+    EngineError::NotFound {
+        call: "inspect",
+        subject: name.to_owned(),
+        what: Missing::Container,
+        message: STRANGER.to_owned(),
+    }
+}
+
+/// Whether an error tells of such a one; otherwise there is none at all.
+pub(crate) fn is_stranger(error: &EngineError) -> bool {
+    matches!(error, EngineError::NotFound { message, .. } if message == STRANGER)
 }

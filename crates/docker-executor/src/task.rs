@@ -25,6 +25,8 @@ pub(crate) struct Shared {
     pub(crate) name: String,
     pub(crate) info: TaskInfo,
     pub(crate) logs: LogMode,
+    /// Whether its container is removed once it has ended.
+    pub(crate) removes: bool,
     pub(crate) outbox: Arc<Outbox>,
     pub(crate) wish: Wish,
     /// Where its driver is; none for a task that was refused.

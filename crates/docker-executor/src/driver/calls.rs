@@ -4,9 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use longshore_engine::{
-    ContainerSpec, Engine, EngineError, EngineKind, Missing, RemoveOptions, WaitUntil,
-};
+use longshore_engine::{ContainerSpec, Engine, EngineError, EngineKind, RemoveOptions, WaitUntil};
 use longshore_task_spec::hooks::{Draft, HookContainer, HookError, HookFuture};
 use tokio::sync::mpsc;
 
@@ -364,12 +362,7 @@ async fn made(
 async fn look(engine: &dyn Engine, id: &str, key: &str) -> Result<Found, EngineError> {
     let info = engine.inspect(id).await?;
     if info.labels.get(labels::KEY).is_none_or(|it| it != key) {
-        return Err(EngineError::NotFound {
-            call: "inspect",
-            subject: id.to_owned(),
-            what: Missing::Container,
-            message: "there is one of this name that is not ours".to_owned(),
-        });
+        return Err(labels::stranger(id));
     }
     Ok(status::found(&info, status::MAX_DATA))
 }

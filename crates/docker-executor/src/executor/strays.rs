@@ -36,6 +36,10 @@ impl Executor {
         Ok(removed)
     }
 
+    fn is_on_record(&self, key: &str) -> bool {
+        self.core.entries().contains_key(key) || self.core.records.dir(key).exists()
+    }
+
     fn is_stray(&self, container: &ContainerSummary, grace: Duration) -> bool {
         // The filter is the engine's; that it is ours is looked at once more before it is removed.
         let ours = container.labels.get(labels::OWNER) == Some(&self.core.options.owner)
@@ -46,8 +50,12 @@ impl Executor {
         let old = container
             .created
             .is_some_and(|created| created <= EngineTime::now().before(grace));
-        // A record that cannot be read is a record, too.
-        let known = self.core.entries().contains_key(key) || self.core.records.dir(key).exists();
-        ours && old && !known
+        // A record that cannot be read is a record, too. A task that is through has no container any more: what there is came
+        // of a creation that the engine finished late.
+        let through = self.core.entries().get(key).is_some_and(|entry| {
+            let shared = &entry.task.shared;
+            shared.removes && shared.outbox.record().cleaned
+        });
+        ours && old && (through || !self.is_on_record(key))
     }
 }

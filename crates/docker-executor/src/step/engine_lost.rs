@@ -6,7 +6,7 @@ use longshore_engine::EngineError;
 
 use super::{LATER, SOON};
 use crate::state::{Init, Phase, State};
-use crate::{Action, Ending, Held};
+use crate::{Action, Ending, Held, labels};
 
 impl State {
     /// The engine has answered, or has not.
@@ -33,7 +33,14 @@ impl State {
             }
             Phase::Creating(false) => {
                 if let Some(conflict) = self.conflict.take() {
-                    self.end_uncreated(Ending::NotCreated(conflict), actions);
+                    let under_way = !labels::is_stranger(error);
+                    if under_way && now.saturating_add(LATER) < self.launch_by {
+                        // Of a creation that is not finished: a predecessor's, or one that was not answered.
+                        self.phase = Phase::Creating(true);
+                        self.again(Action::Create, now);
+                    } else {
+                        self.end_uncreated(Ending::NotCreated(conflict), actions);
+                    }
                 } else if now >= self.launch_by {
                     let problem = "the engine did not answer for too long".to_owned();
                     self.end_uncreated(Ending::NotCreated(problem), actions);

@@ -214,7 +214,7 @@ impl State {
         error.is_retryable() && now.saturating_add(LATER) < self.launch_by
     }
 
-    fn again(&mut self, action: Action, now: Duration) {
+    pub(super) fn again(&mut self, action: Action, now: Duration) {
         self.again = Some((now.saturating_add(LATER), action));
     }
 }

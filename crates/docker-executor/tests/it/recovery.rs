@@ -265,6 +265,12 @@ async fn only_our_own_strays_are_removed_after_their_grace() {
     assert_eq!(strays, ["stray"]);
     assert_eq!(bed.engine.containers().len(), 5);
     assert!(!task.watch().borrow().over);
+    // Once the task is through, what has its key is of a creation that came late.
+    bed.engine.exit(&own, 0);
+    finished(&task).await;
+    bed.engine.create(&spec).await.unwrap();
+    let strays = bed.executor.remove_strays(Duration::ZERO).await.unwrap();
+    assert_eq!(strays, [spec.name.unwrap()]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -158,20 +158,41 @@ fn a_name_that_is_taken_is_our_own_container_or_fails() {
             message: "already in use".to_owned(),
         })))
     };
-    for ours in [true, false] {
+    let asked = || {
         let mut life = Life::new(Plan::default());
         life.feed(Event::Recorded(Ok(())));
         life.feed(pulled());
         assert_eq!(life.feed(taken()), [Action::Inspect]);
-        if ours {
-            let actions = life.feed(inspected(Condition::Created));
-            assert_eq!(actions, [Action::Record(Stage::Starting)]);
-        } else {
-            life.feed(Event::Inspected(Err(no_container())));
-            assert_eq!(life.last_told(), "FAILED not-created");
-            assert!(!has(&life.done, &Action::Remove), "never anybody else's");
+        life
+    };
+    let mut ours = asked();
+    let actions = ours.feed(inspected(Condition::Created));
+    assert_eq!(actions, [Action::Record(Stage::Starting)]);
+    let mut strangers = asked();
+    strangers.feed(Event::Inspected(Err(crate::labels::stranger("n"))));
+    assert_eq!(strangers.last_told(), "FAILED not-created");
+    assert!(
+        !has(&strangers.done, &Action::Remove),
+        "never anybody else's"
+    );
+    // An engine holds the name of a container that it is still creating, which cannot be seen yet.
+    let mut under_way = asked();
+    for _ in 0..3 {
+        assert_eq!(under_way.feed(Event::Inspected(Err(no_container()))), []);
+        assert_eq!(under_way.pass(SECOND), [Action::Create]);
+        assert_eq!(under_way.feed(taken()), [Action::Inspect]);
+    }
+    let actions = under_way.feed(inspected(Condition::Created));
+    assert_eq!(actions, [Action::Record(Stage::Starting)]);
+    // For ever: until there is no patience left.
+    let mut stuck = asked();
+    for _ in 0..60 {
+        stuck.feed(Event::Inspected(Err(no_container())));
+        if has(&stuck.pass(SECOND), &Action::Create) {
+            stuck.feed(taken());
         }
     }
+    assert_eq!(stuck.last_told(), "FAILED not-created");
 }
 
 #[test]
