@@ -269,6 +269,24 @@ fn in_the_foreground_a_task_ends_with_a_process_that_is_killed_and_what_it_left_
 }
 
 #[test]
+fn output_that_is_no_text_comes_through_as_it_is() {
+    let Some((home, engine)) = home() else { return };
+    let script = "head -c 300000 /dev/urandom > /f; md5sum < /f >&2; cat /f";
+    let mut command = command(&home, &engine, &["run", TEST_IMAGE, "sh", "-c", script]);
+    let done = command.output().unwrap();
+    assert_eq!(done.stdout.len(), 300_000);
+    let mut sum = Command::new("md5sum")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = sum.stdin.take().unwrap();
+    std::io::Write::write_all(&mut input, &done.stdout).unwrap();
+    drop(input);
+    assert_eq!(sum.wait_with_output().unwrap().stdout, done.stderr);
+}
+
+#[test]
 fn an_image_is_not_pulled_where_it_never_is() {
     let Some((home, engine)) = home() else { return };
     let done = run(
