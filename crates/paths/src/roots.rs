@@ -102,6 +102,12 @@ impl RuntimeDir {
         self.agent_dir().join("agent.sock")
     }
 
+    /// `nri.sock`: where NRI plugins connect.
+    #[must_use]
+    pub fn nri_socket(&self) -> PathBuf {
+        self.0.join("nri.sock")
+    }
+
     /// `agent/containers`: the top-level containers' directories.
     #[must_use]
     pub fn agent_containers_dir(&self) -> PathBuf {

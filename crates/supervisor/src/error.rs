@@ -102,6 +102,13 @@ pub enum SupervisorError {
         #[source]
         source: longshore_image_containers::ImageError,
     },
+    /// NRI plugins cannot be served.
+    #[error("NRI plugins cannot be served (see `nri`)")]
+    Nri {
+        /// Why.
+        #[source]
+        source: Box<longshore_nri_adaptation::AdaptationError>,
+    },
     /// No engine can be used.
     #[error("no engine can be used for tasks: {reason} (set `tasks.engine`)")]
     Engine {

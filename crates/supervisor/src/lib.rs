@@ -17,6 +17,7 @@ mod dirs;
 mod error;
 mod guard;
 mod logs;
+mod nri;
 mod quarantine;
 mod reload;
 mod run;
@@ -24,8 +25,8 @@ mod watch_dir;
 
 pub use config::{
     AgentChoice, AgentTcp, Config, ConfigError, ConfigErrors, DEFAULT_FILE, DEFAULT_TOML,
-    EmbeddedAgent, Flags, Origin, PluginSpec, Setting, Sources, TaskSettings, format_duration,
-    parse_duration, parse_log_filter, parse_size,
+    EmbeddedAgent, Flags, NriSettings, Origin, PluginSpec, Setting, Sources, TaskSettings,
+    format_duration, parse_duration, parse_log_filter, parse_size,
 };
 pub use control::{LocalTasks, NriControl, NriLedger};
 pub use dirs::Root;

@@ -217,6 +217,7 @@ fn fixed_settings(before: &Config, after: &Config) -> Result<(), String> {
             before.agent != after.agent || before.agent_id != after.agent_id,
         ),
         ("tasks", before.tasks != after.tasks),
+        ("nri", before.nri != after.nri),
     ];
     match changed.iter().find(|(_, changed)| *changed) {
         Some((key, _)) => Err(format!(

@@ -24,9 +24,10 @@ use tracing_subscriber::filter::Targets;
 
 use crate::board::Board;
 use crate::config::{AgentChoice, AgentTcp, EmbeddedAgent};
-use crate::control::{self, ControlService, ControlSocket, Facts, NriControl, TaskControl, Tasks};
+use crate::control::{self, ControlService, ControlSocket, Facts, TaskControl, Tasks};
 use crate::dirs::Root;
 use crate::logs::Sandboxes;
+use crate::nri::Nri;
 use crate::reload::Reloader;
 use crate::{Config, Sources, SupervisorError};
 
@@ -37,10 +38,6 @@ const AGENT_INTERVAL: Duration = Duration::from_secs(10);
 const QUIET: Duration = Duration::from_secs(10);
 /// How long memory that regular looks bring in is kept after that. (Giving it back takes a millisecond or two.)
 const AGAIN: Duration = Duration::from_secs(10);
-
-/// Why a daemon knows no NRI plugins.
-const NO_NRI: &str = "this daemon runs no containers of pods and has no NRI adaptation; \
-                      `longshore nri serve --control SOCKET` serves one";
 
 /// How long the end may take; the containers live on in any case.
 const STOP_DEADLINE: Duration = Duration::from_secs(10);
@@ -87,7 +84,8 @@ pub async fn run(
     })?;
     let root = Root::open(&config.state_dir, &config.runtime_dir)?;
     let socket = ControlSocket::bind(&root.runtime)?;
-    let (agent, client) = agent(&config, &root, &program).await?;
+    let nri = Nri::new(&config.nri);
+    let (agent, client) = agent(&config, &root, &program, &nri).await?;
 
     let mut options = ManagerOptions::new(
         root.state.clone(),
@@ -108,7 +106,12 @@ pub async fn run(
     let manager = CsiManager::spawn(options, plugins)
         .map_err(|source| SupervisorError::Manager { source })?;
 
-    let docker = match Tasks::start(&config.tasks, root.state.path()).await {
+    let started = async {
+        let docker = Tasks::start(&config.tasks, root.state.path(), &nri).await?;
+        nri.serve(&config.nri, program.version).await?;
+        Ok(docker)
+    };
+    let docker = match started.await {
         Ok(docker) => docker,
         Err(error) => {
             manager.shutdown().await;
@@ -156,9 +159,9 @@ pub async fn run(
     if agent.is_none() {
         spawn(&tasks, &stop, watch_agent(client, board));
     }
-    let nri = NriControl::absent(NO_NRI);
     let docker = TaskControl::new(docker, tasks.clone(), stop.clone());
-    tasks.spawn(control::serve(socket, service, nri, docker, stop.clone()));
+    let served = control::serve(socket, service, nri.control(), docker, stop.clone());
+    tasks.spawn(served);
     tasks.close();
     tracing::info!(instance = %root.instance, state_dir = %root.state.path().display(), "ready");
     ready();
@@ -173,6 +176,7 @@ pub async fn run(
     let ended = tokio::time::timeout(STOP_DEADLINE, async {
         tasks.wait().await;
         manager.shutdown().await;
+        nri.shutdown().await;
         if let Some(agent) = agent {
             agent.shutdown().await;
         }
@@ -202,11 +206,12 @@ async fn agent(
     config: &Config,
     root: &Root,
     program: &Program,
+    nri: &Nri,
 ) -> Result<(Option<Agent>, AgentClient), SupervisorError> {
     let (agent, client) = match &config.agent {
         AgentChoice::Embedded(settings) => {
             let mut options = agent_options(settings, config, root, program);
-            options.images = images(config, &options)?;
+            options.images = images(config, &options, nri)?;
             let socket = options.socket.clone();
             let agent = Agent::start(options)
                 .await
@@ -262,6 +267,7 @@ fn agent_options(
 fn images(
     config: &Config,
     options: &AgentOptions,
+    nri: &Nri,
 ) -> Result<Option<Arc<dyn ImageRuntime>>, SupervisorError> {
     let Ok(endpoint) = config.tasks.endpoint() else {
         return Ok(None);
@@ -275,8 +281,9 @@ fn images(
         },
         patience: ENGINE_PATIENCE,
     };
-    let images = ImageContainers::new(engine, settings)
+    let images = ImageContainers::with_hooks(engine, settings, nri.hooks())
         .map_err(|source| SupervisorError::Images { source })?;
+    nri.reaches(images.executor().clone());
     Ok(Some(Arc::new(images)))
 }
 

@@ -13,6 +13,7 @@ mod docker;
 mod image;
 mod import_mesos;
 mod mesos_executor;
+mod nri_daemon;
 mod nri_replay;
 mod nri_serve;
 mod nri_simulate;

@@ -10,6 +10,7 @@ mod error;
 mod find;
 mod locate;
 mod log;
+mod nri;
 mod plugin;
 mod plugin_dir;
 mod problems;
@@ -28,6 +29,7 @@ use longshore_paths::{RuntimeDir, StateRoot, check_socket_path};
 pub use agent::{AgentChoice, AgentTcp, EmbeddedAgent};
 pub use error::{ConfigError, ConfigErrors, Origin};
 pub use log::parse_log_filter;
+pub use nri::NriSettings;
 pub use plugin::PluginSpec;
 pub use show::Setting;
 pub use sources::{DEFAULT_FILE, DEFAULT_TOML, Flags, Sources};
@@ -56,6 +58,8 @@ pub struct Config {
     pub agent_id: Option<String>,
     /// Docker tasks.
     pub tasks: TaskSettings,
+    /// NRI plugins.
+    pub nri: NriSettings,
     /// The watched directory of JSON files.
     pub plugin_dir: Option<PathBuf>,
     /// The plugins, by name.
@@ -126,6 +130,7 @@ impl Config {
         }
         let agent = agent::choice(&raw.agent, &mut problems);
         let tasks = tasks::settings(&raw.tasks, &mut problems);
+        let nri = nri::settings(&raw.nri, &runtime_dir, &mut problems);
         // The defaults of all plugins are judged even when no plugin uses them.
         for refusal in plugin::check_defaults(&raw.csi) {
             problems.note(format!("csi.{}", refusal.key), refusal.message);
@@ -177,6 +182,7 @@ impl Config {
             agent,
             agent_id: raw.agent.id.clone(),
             tasks,
+            nri,
             plugin_dir,
             state_dir,
             runtime_dir,

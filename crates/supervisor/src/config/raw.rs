@@ -16,6 +16,7 @@ pub(crate) struct RawConfig {
     pub(crate) agent: RawAgent,
     pub(crate) csi: RawCsi,
     pub(crate) tasks: RawTasks,
+    pub(crate) nri: RawNri,
     pub(crate) plugins: BTreeMap<String, RawPlugin>,
 }
 
@@ -54,6 +55,19 @@ pub(crate) struct RawTasks {
     pub(crate) max_age: Span,
     pub(crate) max_bytes: Size,
     pub(crate) max_tasks: u32,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct RawNri {
+    pub(crate) enabled: bool,
+    pub(crate) socket: Option<PathBuf>,
+    pub(crate) plugin_dir: PathBuf,
+    pub(crate) config_dir: PathBuf,
+    pub(crate) namespace: String,
+    pub(crate) required: Vec<String>,
+    pub(crate) registration_timeout: Span,
+    pub(crate) request_timeout: Span,
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Deserialize)]

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use longshore_control_api::v1::tasks_server;
 use longshore_control_api::{MAX_MESSAGE, MAX_TASK_INFO, v1};
+use longshore_docker_executor::HostProcesses;
 use longshore_engine::{DockerConfig, DockerEngine};
 use longshore_mesos_api::v1::TaskInfo;
 use longshore_mesos_api::{DecodeLimits, decode, json};
@@ -26,6 +27,7 @@ use tonic::{Request, Response, Status};
 
 use crate::SupervisorError;
 use crate::config::TaskSettings;
+use crate::nri::Nri;
 use crate::reload::chain;
 
 /// Watchers and readers of output at a time, over all connections.
@@ -61,6 +63,7 @@ impl Tasks {
     pub(crate) async fn start(
         settings: &TaskSettings,
         state_dir: &std::path::Path,
+        nri: &Nri,
     ) -> Result<Self, SupervisorError> {
         let endpoint = match settings.endpoint() {
             Ok(endpoint) => endpoint,
@@ -72,9 +75,12 @@ impl Tasks {
         };
         let address = endpoint.to_string();
         let engine = Arc::new(DockerEngine::new(DockerConfig::new(endpoint)));
-        let manager = TaskManager::start(settings.options(state_dir), engine)
-            .await
-            .map_err(|source| SupervisorError::Tasks { source })?;
+        let options = settings.options(state_dir);
+        let manager =
+            TaskManager::start_with(options, engine, nri.hooks(), Arc::new(HostProcesses))
+                .await
+                .map_err(|source| SupervisorError::Tasks { source })?;
+        nri.reaches(manager.executor().clone());
         Ok(Self::There {
             manager,
             address,

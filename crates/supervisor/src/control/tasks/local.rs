@@ -11,6 +11,7 @@ use tonic::service::Routes;
 
 use super::{TaskControl, Tasks};
 use crate::control::{ControlSocket, serve_routes};
+use crate::nri::Nri;
 use crate::reload::chain;
 use crate::{SupervisorError, TaskSettings};
 
@@ -39,7 +40,7 @@ impl LocalTasks {
         runtime_dir: &Path,
     ) -> Result<Self, SupervisorError> {
         let runtime = RuntimeDir::new(runtime_dir);
-        let tasks = Tasks::start(settings, state_dir).await?;
+        let tasks = Tasks::start(settings, state_dir, &Nri::none()).await?;
         let (manager, engine) = match &tasks {
             Tasks::There {
                 manager, address, ..
