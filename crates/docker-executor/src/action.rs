@@ -32,6 +32,8 @@ pub enum Action {
     Signal(String),
     /// Send it to the first process without the engine; there is no answer.
     SignalInit(String),
+    /// End what may run of it without the engine's knowledge, and wait for that, not for long.
+    Sweep,
     /// Let the engine thaw it.
     Unpause,
     /// Remove it, running or not.

@@ -183,6 +183,7 @@ impl Driver {
             Action::Hold(pid) => self.hold(pid),
             Action::Signal(signal) => self.signal(signal),
             Action::SignalInit(signal) => self.signal_init(signal),
+            Action::Sweep => self.sweep(),
             Action::Unpause => self.unpause(),
             Action::Remove => self.remove(),
             Action::StartLogs => self.start_logs(),

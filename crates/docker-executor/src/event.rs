@@ -31,6 +31,8 @@ pub enum Event {
     Held(Held),
     /// The process that was held has ended.
     InitDied,
+    /// [`Action::Sweep`](crate::Action::Sweep) has been done.
+    Swept,
     /// Whether the engine has sent a signal.
     Signalled {
         /// Which.
@@ -44,6 +46,8 @@ pub enum Event {
     Removed(Result<(), EngineError>),
     /// The engine tells what happened to the container.
     Seen(Seen),
+    /// The engine's events cannot be heard yet.
+    EventsMissing,
     /// The engine's events broke off.
     EngineLost,
     /// They go on; what came between may have been missed.

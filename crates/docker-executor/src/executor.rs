@@ -5,6 +5,7 @@ mod strays;
 mod update;
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -60,6 +61,8 @@ pub(crate) struct Core {
     pub(crate) root: String,
     pub(crate) boot_id: String,
     entries: Mutex<BTreeMap<String, Entry>>,
+    /// Whether the engine's events are heard.
+    hearing: AtomicBool,
     /// Reads the engine's events, from the first task on.
     events: OnceCell<AbortOnDrop>,
     /// Which engine it is, once it has said so.
@@ -117,6 +120,7 @@ impl Executor {
             boot_id: processes::boot_id(),
             options,
             entries: Mutex::default(),
+            hearing: AtomicBool::new(false),
             events: OnceCell::new(),
             kind: OnceCell::new(),
         });
@@ -283,6 +287,9 @@ impl Executor {
             prepared,
             machine,
         );
+        if !self.core.hearing.load(Ordering::SeqCst) {
+            mailbox.post(crate::Event::EventsMissing);
+        }
         // It is new.
         let _first = task.shared.mailbox.set(mailbox.clone());
         let publisher = outbox.run(
@@ -385,6 +392,18 @@ impl Core {
     pub(crate) async fn engine_kind(&self) -> Option<EngineKind> {
         let ask = async || self.engine.version().await.map(|version| version.kind);
         self.kind.get_or_try_init(ask).await.ok().copied()
+    }
+
+    /// Tells all tasks that the engine's events are heard from now on, or are not any more.
+    pub(crate) fn set_hearing(&self, hearing: bool) {
+        // A task that is added meanwhile is told with the others, or knows it already.
+        self.hearing.store(hearing, Ordering::SeqCst);
+        let event = if hearing {
+            crate::Event::EngineResumed
+        } else {
+            crate::Event::EngineLost
+        };
+        self.post(None, &event);
     }
 
     /// The time since `epoch`, as the state machine counts.

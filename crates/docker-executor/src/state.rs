@@ -81,6 +81,8 @@ pub struct State {
     /// Whether the exit is subscribed to.
     pub(crate) waiting: bool,
     pub(crate) inspecting: bool,
+    /// The engine's events are not heard at the moment.
+    pub(crate) deaf: bool,
     /// The last call of the engine was not answered.
     pub(crate) engine_silent: bool,
     pub(crate) inspect_at: Option<Duration>,
@@ -106,6 +108,8 @@ pub(crate) enum Phase {
     Marking,
     /// Whether the start's answer is awaited; otherwise it was lost, and the container is looked at.
     Starting(bool),
+    /// The engine did not start it. What may run all the same is being ended; then this is told.
+    Refused(Ending),
     Running,
     Ended(Ended),
     /// The last status was told. Whether a creation is still under way.
@@ -148,6 +152,13 @@ pub(crate) struct Ended {
     /// Until when the events may tell who sent a signal; they have told all when they have told the exit.
     pub(crate) gossip_by: Duration,
     pub(crate) heard_die: bool,
+    /// Until when events are waited for that cannot be heard, and whether some may have been missed.
+    pub(crate) hear_by: Duration,
+    pub(crate) missed: bool,
+    /// When it is looked at once more, should the look that is under way have no answer.
+    pub(crate) look_again_at: Duration,
+    /// The engine has said how it is, since.
+    pub(crate) answered: bool,
     /// It runs again, which is not what was launched, and is being removed by force.
     pub(crate) taking_down: bool,
     /// When this was last settled: what was due then is not due again.
@@ -208,6 +219,11 @@ impl State {
         state.recorded_kill = found.kill;
         if found.stage == Stage::Over {
             state.phase = Phase::Over(false);
+            if state.plan.logs && state.plan.remove && state.container.is_some() {
+                // We may have died before all of its output was read, which goes with the container.
+                state.logging = true;
+                actions.extend([Action::StartLogs, Action::DrainLogs]);
+            }
             state.remove_or_finish(actions);
             return state;
         }
@@ -248,6 +264,7 @@ impl State {
             others: Others::default(),
             waiting: false,
             inspecting: false,
+            deaf: false,
             engine_silent: false,
             inspect_at: None,
             completion_at,
@@ -269,7 +286,7 @@ impl State {
     #[must_use]
     pub fn due(&self) -> Option<Duration> {
         let ended = match &self.phase {
-            Phase::Ended(ended) => ended.due(self.init),
+            Phase::Ended(ended) => ended.due(self.init, self.deaf),
             _ => None,
         };
         [

@@ -49,12 +49,17 @@ impl State {
             }
             Event::Exited(result) => self.exited(result, now, actions),
             Event::Held(held) => self.held(held, now, actions),
+            Event::Swept => self.swept(actions),
             Event::InitDied => self.init_died(now, actions),
             Event::Signalled { signal, result } => self.signalled(&signal, result, now, actions),
             Event::Unpaused(result) => self.unpaused(result, now, actions),
             Event::Removed(result) => self.removed(result, now, actions),
             Event::Seen(seen) => self.seen(seen, now, actions),
-            Event::EngineLost => self.engine_silent = true,
+            Event::EventsMissing => self.events_missing(),
+            Event::EngineLost => {
+                self.engine_silent = true;
+                self.events_missing();
+            }
             Event::EngineResumed => self.engine_resumed(now, actions),
             Event::Health(report) => self.health(report, now, actions),
             Event::Check(status) => self.checked(status, actions),

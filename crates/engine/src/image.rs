@@ -264,7 +264,7 @@ mod tests {
     const DIGEST: &str = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
     #[test]
-    fn references_are_taken_apart_and_completed() {
+    fn dx34_references_are_taken_apart_and_completed() {
         let long_tag = "a".repeat(129);
         for (text, full) in [
             ("busybox", Some("docker.io/library/busybox:latest")),

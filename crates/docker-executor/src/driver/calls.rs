@@ -13,10 +13,14 @@ use crate::executor::Core;
 use crate::prepare::{Prepared, log_driver_of_podman};
 use crate::processes::Holding;
 use crate::record::StateRecord;
-use crate::{CreateFailure, Event, Found, Held, HeldProcess, PulledImage, labels, status};
+use crate::{
+    CreateFailure, Event, Found, Held, HeldProcess, Processes, PulledImage, labels, status,
+};
 
 /// How long a hook may take.
 pub(crate) const HOOK: Duration = Duration::from_secs(10);
+/// How long processes that the engine does not know are waited for.
+const SWEEP: Duration = Duration::from_secs(10);
 /// How long a removal waits for the rest of the output.
 pub(super) const REST: Duration = Duration::from_secs(300);
 
@@ -235,19 +239,36 @@ impl Driver {
         };
         let processes = Arc::clone(&self.core.processes);
         self.calls.spawn(async move {
-            // It reads all of /proc.
-            let found = tokio::task::spawn_blocking(move || {
-                let pid = processes.find(&container)?;
-                match processes.hold(pid, None, &container) {
-                    Holding::Held(process) => Some(process),
-                    Holding::Ended | Holding::Impossible(_) => None,
-                }
-            });
-            if let Ok(Some(process)) = found.await
+            if let Some(process) = first_process(&processes, Some(&container)).await
                 && let Err(error) = process.signal(&signal)
             {
                 tracing::info!(task, signal, %error, "the container's first process was not signalled");
             }
+        });
+    }
+
+    /// Ends the container's processes as long as there are any.
+    pub(super) fn sweep(&mut self) {
+        let processes = Arc::clone(&self.core.processes);
+        let container = self.state.container().map(str::to_owned);
+        let task = self.record.id.clone();
+        self.call(async move {
+            let sweep = async {
+                while let Some(process) = first_process(&processes, container.as_deref()).await {
+                    tracing::warn!(
+                        task,
+                        pid = process.id().pid,
+                        "it runs, and its engine does not know: it is killed"
+                    );
+                    if process.signal("SIGKILL").is_ok() {
+                        process.died().await;
+                    }
+                }
+            };
+            if tokio::time::timeout(SWEEP, sweep).await.is_err() {
+                tracing::warn!(task, "a process of its container does not end");
+            }
+            Event::Swept
         });
     }
 
@@ -312,6 +333,23 @@ impl Driver {
             drop(turn);
         });
     }
+}
+
+/// The first process of a container, found without its engine.
+async fn first_process(
+    processes: &Arc<dyn Processes>,
+    container: Option<&str>,
+) -> Option<Arc<dyn HeldProcess>> {
+    let (processes, container) = (Arc::clone(processes), container?.to_owned());
+    // It reads all of /proc.
+    let found = tokio::task::spawn_blocking(move || {
+        let pid = processes.find(&container)?;
+        match processes.hold(pid, None, &container) {
+            Holding::Held(process) => Some(process),
+            Holding::Ended | Holding::Impossible(_) => None,
+        }
+    });
+    found.await.ok().flatten()
 }
 
 /// Waits for a moment that is only told; its failure changes nothing.

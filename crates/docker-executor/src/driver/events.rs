@@ -3,7 +3,7 @@
 use std::sync::Weak;
 use std::time::Duration;
 
-use longshore_engine::{Event as EngineEvent, EventFilter, EventItem};
+use longshore_engine::{EngineTime, Event as EngineEvent, EventFilter, EventItem};
 
 use crate::executor::Core;
 use crate::{Event, Seen, labels};
@@ -13,28 +13,28 @@ const AGAIN: Duration = Duration::from_secs(1);
 
 /// Reads them as long as there is an executor.
 pub(crate) async fn read(core: Weak<Core>) {
-    let mut first = true;
+    let began = EngineTime::now();
     loop {
         let Some(held) = core.upgrade() else {
             return;
         };
-        let filter =
-            EventFilter::containers_labelled(labels::filter(&held.options.owner, &held.root));
+        let labels = labels::filter(&held.options.owner, &held.root);
+        let filter = EventFilter {
+            // What happened while it could not be opened is told then.
+            since: Some(began),
+            ..EventFilter::containers_labelled(labels)
+        };
         let opened = held.engine.events(&filter).await;
         let mut stream = match opened {
             Ok(stream) => stream,
             Err(error) => {
                 tracing::debug!(%error, "the engine's events");
                 drop(held);
-                first = false;
                 tokio::time::sleep(AGAIN).await;
                 continue;
             }
         };
-        if !std::mem::replace(&mut first, true) {
-            // What came before was not told.
-            held.post(None, &Event::EngineResumed);
-        }
+        held.set_hearing(true);
         drop(held);
         loop {
             let item = stream.next().await;
@@ -51,9 +51,9 @@ pub(crate) async fn read(core: Weak<Core>) {
                 }
                 EventItem::Lost(error) => {
                     tracing::info!(%error, "the engine's events broke off");
-                    core.post(None, &Event::EngineLost);
+                    core.set_hearing(false);
                 }
-                EventItem::Resumed => core.post(None, &Event::EngineResumed),
+                EventItem::Resumed => core.set_hearing(true),
                 _ => {}
             }
         }

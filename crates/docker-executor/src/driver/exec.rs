@@ -1,10 +1,12 @@
 //! Commands of checks: inside the container, in exec form, and killed in there when their time is over.
 
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
 use longshore_engine::{Engine, EngineError, EnvVar, ExecSpec};
 use longshore_health::{CommandExit, CommandFailure, CommandProbe, CommandRunner, Running};
+use tokio::time::Instant;
 
 use crate::Processes;
 
@@ -12,6 +14,9 @@ use crate::Processes;
 const LOOK: Duration = Duration::from_millis(50);
 /// How long a command is waited for that was killed.
 const KILLED: Duration = Duration::from_secs(5);
+/// How often, and how many times, it is looked whether one was started late.
+const LATE: Duration = Duration::from_secs(5);
+const LATE_LOOKS: u32 = 12;
 
 /// Runs commands in one container, through its engine.
 #[derive(Debug)]
@@ -59,28 +64,42 @@ impl Command {
         limit: Option<Duration>,
     ) -> Result<CommandExit, CommandFailure> {
         let engine = Arc::clone(&self.engine);
-        let exec = engine
-            .exec_create(&self.container, &spec)
-            .await
-            .map_err(|error| failure(&error))?;
-        self.exec = Some(exec.clone());
-        let ended = match limit {
-            None => Some(until_ended(engine.as_ref(), &exec).await),
-            Some(limit) => tokio::time::timeout(limit, until_ended(engine.as_ref(), &exec))
-                .await
-                .ok(),
+        let begun = Instant::now();
+        let left = || limit.map(|limit| limit.saturating_sub(begun.elapsed()));
+        let Some(exec) = within(left(), engine.exec_create(&self.container, &spec)).await else {
+            return Err(silent());
         };
-        match ended {
-            Some(result) => {
-                self.exec = None;
-                result.map_err(|error| failure(&error))
+        let exec = exec.map_err(|error| failure(&error))?;
+        self.exec = Some(exec.clone());
+        let ended = within(left(), until_ended(engine.as_ref(), &exec)).await;
+        self.exec = None;
+        let Some(result) = ended else {
+            return match kill(&self.engine, &self.processes, &self.container, &exec).await {
+                Seen::Killed => Ok(CommandExit::TimedOut),
+                Seen::Ended(code) => Ok(exited(code)),
+                // The engine was slow or silent, not the command.
+                Seen::NotStarted | Seen::Nothing => {
+                    self.kill_late(exec);
+                    Err(silent())
+                }
+            };
+        };
+        result.map_err(|error| failure(&error))
+    }
+
+    /// A start that was not answered may take place still: what runs then is killed.
+    fn kill_late(&self, exec: String) {
+        let (engine, processes) = (Arc::clone(&self.engine), Arc::clone(&self.processes));
+        let container = self.container.clone();
+        drop(tokio::spawn(async move {
+            for _ in 0..LATE_LOOKS {
+                tokio::time::sleep(LATE).await;
+                match kill(&engine, &processes, &container, &exec).await {
+                    Seen::Killed | Seen::Ended(_) => return,
+                    Seen::NotStarted | Seen::Nothing => {}
+                }
             }
-            None => {
-                self.exec = None;
-                kill(&self.engine, &self.processes, &self.container, &exec).await;
-                Ok(CommandExit::TimedOut)
-            }
-        }
+        }));
     }
 }
 
@@ -118,26 +137,55 @@ async fn until_ended(engine: &dyn Engine, exec: &str) -> Result<CommandExit, Eng
         if !info.running
             && let Some(code) = info.exit_code
         {
-            return Ok(CommandExit::Exited(i32::try_from(code).unwrap_or(i32::MAX)));
+            return Ok(exited(code));
         }
     }
 }
 
-/// Kills a command inside its container, and waits until it is gone.
+fn exited(code: i64) -> CommandExit {
+    CommandExit::Exited(i32::try_from(code).unwrap_or(i32::MAX))
+}
+
+async fn within<T>(limit: Option<Duration>, what: impl Future<Output = T>) -> Option<T> {
+    match limit {
+        None => Some(what.await),
+        Some(limit) => tokio::time::timeout(limit, what).await.ok(),
+    }
+}
+
+/// What was found of a command whose time is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Seen {
+    /// It ran, and was killed.
+    Killed,
+    /// It had ended by itself, with this code.
+    Ended(i64),
+    /// The engine has not started it.
+    NotStarted,
+    /// The engine did not say.
+    Nothing,
+}
+
+/// Kills a command inside its container, if it runs, and waits until it is gone.
 async fn kill(
     engine: &Arc<dyn Engine>,
     processes: &Arc<dyn Processes>,
     container: &str,
     exec: &str,
-) {
+) -> Seen {
+    let mut seen = Seen::Nothing;
     let killing = async {
         loop {
             let Ok(info) = engine.exec_inspect(exec).await else {
                 return;
             };
             if !info.running {
+                if seen == Seen::Nothing {
+                    seen = info.exit_code.map_or(Seen::NotStarted, Seen::Ended);
+                }
                 return;
             }
+            seen = Seen::Killed;
             if let Some(pid) = info.pid.filter(|pid| *pid > 1) {
                 let (processes, container) = (Arc::clone(processes), container.to_owned());
                 let kill = move || processes.kill_tree(pid, &container);
@@ -146,9 +194,16 @@ async fn kill(
             tokio::time::sleep(LOOK).await;
         }
     };
-    if tokio::time::timeout(KILLED, killing).await.is_err() {
+    let in_time = tokio::time::timeout(KILLED, killing).await.is_ok();
+    if !in_time {
         tracing::warn!(container, "the command of a check was not killed");
     }
+    seen
+}
+
+/// The engine has not said in time what became of a command.
+fn silent() -> CommandFailure {
+    CommandFailure::Unavailable("the engine did not answer in time".to_owned())
 }
 
 /// What an engine that does not run it says about the container: nothing, unless it refuses the command itself.

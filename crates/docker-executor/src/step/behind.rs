@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::state::{Ended, Init, Others, Phase, Report, State};
-use crate::{Action, Seen};
+use crate::state::{Ended, Init, Others, Phase, Report, Stage, State};
+use crate::{Action, KillCause, Seen};
 
 /// How long after a signal an exit is still its doing.
 const AFTERMATH: Duration = Duration::from_secs(30);
@@ -62,7 +62,10 @@ impl State {
 
     /// What runs is not what was launched: it is removed, which holds whatever restart policy it was given.
     pub(super) fn restarted_by_other(&mut self, now: Duration, actions: &mut Vec<Action>) {
-        self.others.restarted = true;
+        if !std::mem::replace(&mut self.others.restarted, true) && self.kill.is_none() {
+            // Should we die before it is told, it is not somebody else who has removed it.
+            actions.push(Action::Record(Stage::Killing(KillCause::Restarted)));
+        }
         self.take_down(now, actions);
     }
 

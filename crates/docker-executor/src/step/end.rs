@@ -11,15 +11,25 @@ use crate::{Action, Condition, Ending, Found, News, Update};
 
 /// How long an init gets to be gone that the engine calls gone.
 const LINGER: Duration = Duration::from_secs(2);
-/// How long the engine's events get to tell who sent the signal that ended it.
+/// How long the engine's events get to tell who sent the signal that ended it, or that it ran out of memory.
 const GOSSIP: Duration = Duration::from_millis(200);
+/// The same where they are told once more after they could not be heard.
+const REPEATED: Duration = Duration::from_secs(1);
+/// When a report comes so long after the end, events may be as late.
+const LATE: Duration = Duration::from_secs(1);
+/// How long one look at what has ended may have no answer before another is taken: a call that hangs is not a silent engine.
+const LOOK: Duration = Duration::from_secs(2);
+/// What ends whatever runs out of memory. The engine may tell that after the exit, and then never in an inspection.
+const KILLED: i64 = 128 + 9;
 
 impl Ended {
-    pub(crate) fn due(&self, init: Init) -> Option<Duration> {
+    pub(crate) fn due(&self, init: Init, deaf: bool) -> Option<Duration> {
         if self.taking_down {
             return None;
         }
         [
+            Some(self.hear_by).filter(|_| deaf),
+            Some(self.look_again_at).filter(|_| self.report == Report::Nothing),
             Some(self.settle_by).filter(|_| self.report == Report::Nothing),
             Some(self.drain_by).filter(|_| !self.drained),
             Some(self.gossip_by).filter(|_| !self.heard_die),
@@ -29,6 +39,11 @@ impl Ended {
         .flatten()
         .filter(|at| *at > self.looked_at)
         .min()
+    }
+
+    /// Events are heard again, and those that were missed come first.
+    pub(super) fn hear_again(&mut self, now: Duration) {
+        self.gossip_by = now.saturating_add(REPEATED);
     }
 }
 
@@ -60,6 +75,10 @@ impl State {
             finish_init_at: now.saturating_add(LINGER),
             gossip_by: now.saturating_add(GOSSIP),
             heard_die: false,
+            hear_by: now.saturating_add(ANSWER),
+            missed: self.deaf,
+            look_again_at: now.saturating_add(LOOK),
+            answered: false,
             taking_down: false,
             looked_at: now,
         });
@@ -78,7 +97,11 @@ impl State {
         }
         self.enter_ended(now, actions);
         if let Phase::Ended(ended) = &mut self.phase {
-            ended.heard_die |= by_event;
+            if by_event && code == Some(KILLED) {
+                ended.gossip_by = now.saturating_add(GOSSIP);
+            } else {
+                ended.heard_die |= by_event;
+            }
             if ended.code.is_none() && code.is_some() {
                 ended.code = code;
                 ended.settle_by = ended.settle_by.min(now.saturating_add(ANSWER));
@@ -126,6 +149,11 @@ impl State {
     fn report(&mut self, report: Report, now: Duration, actions: &mut Vec<Action>) {
         if let Phase::Ended(ended) = &mut self.phase {
             ended.report = report;
+            if !ended.heard_die && now.saturating_sub(ended.since) >= LATE {
+                // What tells of its end comes late, and so may what tells of who did it.
+                ended.missed = true;
+                ended.hear_again(now);
+            }
             ended.finish_init_at = ended.finish_init_at.max(now.saturating_add(LINGER));
         }
         self.settle(now, actions);
@@ -133,6 +161,9 @@ impl State {
 
     /// Its exit was told, and this is what the engine says when it is looked at.
     pub(super) fn found_ended(&mut self, found: &Found, now: Duration, actions: &mut Vec<Action>) {
+        if let Phase::Ended(ended) = &mut self.phase {
+            ended.answered = true;
+        }
         match found.condition {
             Condition::Down | Condition::Created | Condition::Removing => {
                 self.down(found, now, actions);
@@ -183,13 +214,23 @@ impl State {
             Report::Removed | Report::Nothing => ended.code,
         };
         let ending = self.ending_of(&ended, code);
-        let is_unexplained = matches!(ending, Ending::Signaled(_));
-        let may_be_explained = !ended.heard_die && !self.engine_silent && now < ended.gossip_by;
-        if is_unexplained && may_be_explained {
+        if self.may_be_explained(&ended, &ending, now) {
             return;
         }
         let ran = code.is_some() || self.init == Init::Dead || self.run.is_some();
         self.end(ending, ran, actions);
+    }
+
+    /// Whether events may still tell that what looks like an end of its own was somebody's doing.
+    fn may_be_explained(&self, ended: &Ended, ending: &Ending, now: Duration) -> bool {
+        match ending {
+            Ending::Exited(_) | Ending::Signaled(_) if self.deaf => now < ended.hear_by,
+            Ending::Exited(_) if !ended.missed => false,
+            Ending::Exited(_) | Ending::Signaled(_) => {
+                !ended.heard_die && !self.engine_silent && now < ended.gossip_by
+            }
+            _ => false,
+        }
     }
 
     fn ending_of(&self, ended: &Ended, code: Option<i64>) -> Ending {
@@ -204,7 +245,7 @@ impl State {
             return Ending::RemovedByOther(code);
         }
         let Some(known) = code else {
-            return if self.engine_silent {
+            return if self.engine_silent || !ended.answered {
                 Ending::EngineGone
             } else {
                 Ending::ExitMissed
@@ -310,6 +351,10 @@ impl State {
         let Phase::Ended(ended) = &mut self.phase else {
             return;
         };
+        if ended.report == Report::Nothing && !ended.taking_down && now >= ended.look_again_at {
+            ended.look_again_at = now.saturating_add(LOOK);
+            actions.push(Action::Inspect);
+        }
         let says_down = ended.report != Report::Nothing || ended.code.is_some();
         if self.init == Init::Held && now >= ended.finish_init_at {
             ended.finish_init_at = now.saturating_add(LINGER);

@@ -107,9 +107,21 @@ impl State {
         }
     }
 
+    /// What happens is not told for now.
+    pub(super) fn events_missing(&mut self) {
+        self.deaf = true;
+        if let Phase::Ended(ended) = &mut self.phase {
+            ended.missed = true;
+        }
+    }
+
     /// Events go on, and some may have been missed.
     pub(super) fn engine_resumed(&mut self, now: Duration, actions: &mut Vec<Action>) {
         self.engine_silent = false;
+        self.deaf = false;
+        if let Phase::Ended(ended) = &mut self.phase {
+            ended.hear_again(now);
+        }
         match self.phase {
             Phase::Running | Phase::Ended(_) | Phase::Attaching { .. } => self.inspect(actions),
             // What waits for its next attempt makes it now.

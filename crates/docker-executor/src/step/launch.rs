@@ -9,6 +9,10 @@ use super::{ANSWER, LATER};
 use crate::state::{Phase, Stage, State};
 use crate::{Action, Condition, CreateFailure, Ending, Found, News, PulledImage};
 
+/// What docker exits with when it is not the program's fault.
+const UNKNOWN: u8 = 125;
+const KILL: &str = "SIGKILL";
+
 impl State {
     /// The intent is on disk: the launch is known. Or it is on disk that the container may run from now on.
     pub(super) fn recorded(&mut self, result: Result<(), String>, actions: &mut Vec<Action>) {
@@ -145,14 +149,30 @@ impl State {
                 self.gone(now, actions);
             }
             Err(error) => {
-                let code = error.start_exit_code();
-                let problem = error.to_string();
-                if self.kill.is_some() {
-                    self.end_killed(actions);
-                } else {
-                    self.end(Ending::NotStarted { code, problem }, false, actions);
-                }
+                self.refused_by_engine(error.start_exit_code(), error.to_string(), actions);
             }
+        }
+    }
+
+    /// The engine did not start it. One that was killed in the middle of a start, and has come back, may know nothing of a
+    /// process that runs all the same; of a program that cannot be run there is none.
+    fn refused_by_engine(&mut self, code: u8, problem: String, actions: &mut Vec<Action>) {
+        self.phase = Phase::Refused(Ending::NotStarted { code, problem });
+        if code == UNKNOWN {
+            actions.push(Action::Sweep);
+        } else {
+            self.swept(actions);
+        }
+    }
+
+    pub(super) fn swept(&mut self, actions: &mut Vec<Action>) {
+        let Phase::Refused(ending) = &self.phase else {
+            return;
+        };
+        if self.kill.is_some() {
+            self.end_killed(actions);
+        } else {
+            self.end(ending.clone(), false, actions);
         }
     }
 
@@ -187,12 +207,13 @@ impl State {
                     status: 500,
                     message: found.error.clone(),
                 };
-                let code = error.start_exit_code();
-                let problem = found.error.clone();
-                self.end(Ending::NotStarted { code, problem }, false, actions);
+                self.refused_by_engine(error.start_exit_code(), found.error.clone(), actions);
             }
-            // The start that was not answered may still take place.
-            (_, Condition::Created) if self.kill.is_some() => self.take_down(now, actions),
+            // The start that was not answered may still take place, or have taken place without the engine's knowledge.
+            (_, Condition::Created) if self.kill.is_some() => {
+                actions.push(Action::SignalInit(KILL.to_owned()));
+                self.take_down(now, actions);
+            }
             (_, Condition::Created) if now >= self.launch_by => {
                 let problem = "the engine did not answer for too long".to_owned();
                 let ending = Ending::NotStarted { code: 125, problem };

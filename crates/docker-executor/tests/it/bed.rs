@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use longshore_docker_executor::fake::FakeProcesses;
-use longshore_docker_executor::{Executor, ExecutorOptions, Kill, Launch, Task, labels};
+use longshore_docker_executor::{Executor, ExecutorOptions, Kill, Launch, Processes, Task, labels};
 use longshore_engine::EngineError;
 use longshore_engine::fake::{FakeEngine, Script};
 use longshore_mesos_api::v1::{TaskInfo, TaskState, TaskStatus};
@@ -32,6 +32,19 @@ impl Bed {
         let dir = Arc::new(tempfile::tempdir().unwrap());
         std::fs::create_dir(dir.path().join("sandbox")).unwrap();
         Self::on(engine, dir, Arc::new(NoHooks), change)
+    }
+
+    /// One whose processes are told of by somebody else than the engine.
+    pub(crate) fn with_processes(processes: Arc<dyn Processes>) -> Self {
+        let Self { engine, dir, .. } = Self::new();
+        let options = ExecutorOptions::new(dir.path().join("state"), "test");
+        let shared = Arc::new(engine.clone());
+        let executor = Executor::with(shared, options, Arc::new(NoHooks), processes).unwrap();
+        Self {
+            engine,
+            executor,
+            dir,
+        }
     }
 
     pub(crate) fn hooked(hooks: Arc<dyn ContainerHooks>) -> Self {

@@ -1,5 +1,7 @@
 //! Engines that fail, hang, lose answers, exits and events, in virtual time.
 
+use std::future::Future;
+
 use longshore_engine::fake::{Call, LostExit, Script};
 use longshore_engine::{ContainerStatus, EngineError};
 use longshore_mesos_api::v1::TaskState;
@@ -300,4 +302,108 @@ async fn dx_08_output_is_whole_though_a_follower_that_is_behind_misses_some() {
     let out = std::fs::read_to_string(bed.sandbox().join("stdout")).unwrap();
     let whole: String = (0..600).map(line).collect();
     assert!(out == whole, "{} bytes of {}", out.len(), whole.len());
+}
+
+#[tokio::test(start_paused = true)]
+async fn dx_17_an_inspection_of_the_image_that_hangs_holds_up_no_launch_for_ever() {
+    use longshore_mesos_api::v1::task_status::Reason;
+    // Once: the launch goes on.
+    let bed = Bed::new();
+    bed.engine.hang(Call::InspectImage, 1);
+    bed.engine.script(Script::exits(SECOND, 0));
+    let task = bed.launch("t", "");
+    assert_eq!(
+        words(&task).await,
+        ["STARTING", "RUNNING", "FINISHED exited"]
+    );
+    // Always: it is given up within the patience of a launch and one deadline, and a kill does not wait for that.
+    for kill in [false, true] {
+        let bed = Bed::new();
+        bed.engine.hang_all(Call::InspectImage);
+        let task = bed.launch("t", "");
+        let began = tokio::time::Instant::now();
+        if kill {
+            until(&task, TaskState::TaskStarting).await;
+            assert_eq!(killed(&task).await, "KILLED killed-during-launch");
+            assert!(began.elapsed() < SECOND, "{:?}", began.elapsed());
+        } else {
+            let last = ended(&task).await;
+            assert_eq!(word(&last), "FAILED pull-failed");
+            assert_eq!(last.reason(), Reason::ContainerLaunchFailed);
+            assert!(began.elapsed() < 240 * SECOND, "{:?}", began.elapsed());
+        }
+        finished(&task).await;
+        assert_eq!(bed.engine.count(Call::Create), 0);
+    }
+}
+
+/// A process of which the engine knows nothing.
+#[derive(Debug, Default)]
+struct Orphan {
+    killed: std::sync::atomic::AtomicU32,
+    dead: std::sync::atomic::AtomicBool,
+}
+
+#[derive(Debug)]
+struct HeldOrphan(std::sync::Arc<Orphan>);
+
+impl longshore_docker_executor::HeldProcess for HeldOrphan {
+    fn id(&self) -> longshore_docker_executor::ProcessId {
+        longshore_docker_executor::ProcessId { pid: 7, start: 1 }
+    }
+
+    fn died(&self) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(async {
+            tokio::time::sleep(SECOND).await;
+            self.0.dead.store(true, std::sync::atomic::Ordering::SeqCst);
+        })
+    }
+
+    fn signal(&self, signal: &str) -> std::io::Result<()> {
+        assert_eq!(signal, "SIGKILL");
+        self.0
+            .killed
+            .fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+        Ok(())
+    }
+}
+
+#[derive(Debug)]
+struct WithOrphan(std::sync::Arc<Orphan>);
+
+impl longshore_docker_executor::Processes for WithOrphan {
+    fn hold(&self, _: i32, _: Option<u64>, _: &str) -> longshore_docker_executor::Holding {
+        longshore_docker_executor::Holding::Held(std::sync::Arc::new(HeldOrphan(self.0.clone())))
+    }
+
+    fn find(&self, _: &str) -> Option<i32> {
+        let dead = self.0.dead.load(std::sync::atomic::Ordering::SeqCst);
+        (!dead).then_some(7)
+    }
+
+    fn kill_tree(&self, _: i32, _: &str) {}
+}
+
+#[tokio::test(start_paused = true)]
+async fn dx_36_what_a_daemon_that_died_while_it_started_it_knows_nothing_of_is_killed_before_the_end_is_told()
+ {
+    use std::sync::atomic::Ordering::SeqCst;
+    let orphan = std::sync::Arc::new(Orphan::default());
+    let bed = Bed::with_processes(std::sync::Arc::new(WithOrphan(orphan.clone())));
+    bed.engine.fail(
+        Call::Start,
+        1,
+        EngineError::Status {
+            call: "start",
+            subject: String::new(),
+            status: 500,
+            message: "id already in use".to_owned(),
+        },
+    );
+    let task = bed.launch("t", "");
+    assert_eq!(word(&ended(&task).await), "FAILED not-started");
+    assert!(orphan.dead.load(SeqCst));
+    assert_eq!(orphan.killed.load(SeqCst), 1);
+    finished(&task).await;
+    assert_eq!(bed.engine.containers(), [""; 0]);
 }

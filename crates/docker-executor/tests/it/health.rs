@@ -179,3 +179,21 @@ async fn a_task_that_is_frozen_is_not_unhealthy() {
     let told = words(&task).await;
     assert!(!told.contains(&"RUNNING unhealthy".to_owned()), "{told:?}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn hc_08_an_engine_that_is_silent_makes_no_task_unhealthy() {
+    for call in [Call::ExecCreate, Call::ExecStart, Call::ExecInspect] {
+        let bed = Bed::new();
+        let policy = r#""timeout_seconds":2,"consecutive_failures":1,"grace_period_seconds":0,"#;
+        bed.engine.hang_all(call);
+        let (task, _) = bed.running(with_exec(0, 0), &health(policy)).await;
+        tokio::time::sleep(200 * SECOND).await;
+        assert_eq!(bed.executor.tasks().len(), 1);
+        assert!(!task.watch().borrow().over, "{call:?}");
+        assert_eq!(task.last_status().unwrap().healthy, None, "{call:?}");
+        bed.engine.heal();
+        let mut updates = task.updates();
+        while updates.next().await.healthy != Some(true) {}
+        assert_eq!(killed(&task).await, "KILLED killed");
+    }
+}

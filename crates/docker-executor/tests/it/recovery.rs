@@ -341,3 +341,27 @@ async fn dx_08_what_was_written_stays_when_the_engine_cannot_give_it_again() {
         assert_eq!(out, "one\n", "{deed}");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn dx_08_output_that_was_not_read_when_we_died_after_the_end_is_read_before_the_container_goes()
+ {
+    use longshore_engine::LogSource;
+    use longshore_engine::fake::Call;
+    let bed = Bed::new();
+    bed.engine.hang_all(Call::Logs);
+    let script = Script {
+        output: vec![(LogSource::Stdout, "one\n".to_owned())],
+        ..Script::exits(SECOND, 0)
+    };
+    let (task, _) = bed.running(script, "").await;
+    assert_eq!(word(&ended(&task).await), "FINISHED exited");
+    drop(task);
+    let dead = bed.die();
+    dead.engine().heal();
+    let bed = dead.rise();
+    let task = bed.executor.recover().unwrap().tasks[0].clone();
+    finished(&task).await;
+    let out = std::fs::read_to_string(bed.sandbox().join("stdout")).unwrap();
+    assert_eq!(out, "one\n");
+    assert_eq!(bed.engine.containers(), [""; 0]);
+}

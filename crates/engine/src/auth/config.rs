@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_entry_is_found_by_the_host_of_its_key() {
+    async fn dx34_an_entry_is_found_by_the_host_of_its_key() {
         // "ann:s:3cret"
         let of = |key: &str| format!(r#"{{"auths": {{"{key}": {{"auth": "YW5uOnM6M2NyZXQ="}}}}}}"#);
         for (key, registry, found) in [
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn forms_of_an_entry_and_of_the_file() {
+    async fn dx34_forms_of_an_entry_and_of_the_file() {
         for (text, expected) in [
             ("", None),
             ("{}", None),

@@ -228,3 +228,48 @@ async fn credentials_are_in_the_header_alone() {
     assert_eq!(request.headers["x-registry-auth"], expected);
     assert!(!request.line.contains("hunter2"));
 }
+
+#[tokio::test]
+async fn dx31_what_an_image_says_of_itself_is_read_from_config_in_each_of_its_forms() {
+    let read = async |config: &str| {
+        let text = format!(
+            r#"{{"Id":"sha256:1","ContainerConfig":{{"Entrypoint":["no"],"Env":["NO=1"]}}{config}}}"#
+        );
+        let daemon = Daemon::start(move |_, _| answer(200, &text));
+        let engine = daemon.engine();
+        let result = engine.pull(PullRequest::new("i")).done().await;
+        result.map(|image| {
+            let env: Vec<_> = image.env.iter().map(|it| format!("{it:?}")).collect();
+            (image.entrypoint, env.len())
+        })
+    };
+    for nothing in [
+        "",
+        r#","Config":null"#,
+        r#","Config":{}"#,
+        r#","Config":{"Entrypoint":null,"Env":null}"#,
+        r#","Config":{"Entrypoint":[],"Env":[]}"#,
+    ] {
+        assert_eq!(read(nothing).await.unwrap(), (vec![], 0), "{nothing}");
+    }
+    let both = r#","Config":{"Entrypoint":["./a","b c"],"Env":["A=1","B=x=y","A=2","C"]}"#;
+    let entrypoint = vec!["./a".to_owned(), "b c".to_owned()];
+    // A name that is there twice is no fault of ours.
+    assert_eq!(read(both).await.unwrap(), (entrypoint, 4));
+    // One text is a list of one.
+    let text = r#","Config":{"Entrypoint":"./a"}"#;
+    assert_eq!(read(text).await.unwrap(), (vec!["./a".to_owned()], 0));
+    for wrong in [
+        r#","Config":{"Entrypoint":{"a":1}}"#,
+        r#","Config":{"Env":"A=1"}"#,
+        r#","Config":{"Env":[1]}"#,
+        r#","Config":"text""#,
+    ] {
+        let error = read(wrong).await.unwrap_err();
+        assert!(
+            matches!(&error, EngineError::Decode { .. }),
+            "{wrong}: {error:?}"
+        );
+        assert!(!error.to_string().contains("A=1"), "{error}");
+    }
+}

@@ -205,3 +205,31 @@ fn a_signal_of_ours_that_is_no_kill_is_nobody_elses() {
     life.feed(Event::Kill(Kill::asked()));
     assert_eq!(life.feed(Event::Signal("HUP".to_owned())), []);
 }
+
+#[test]
+fn what_is_taken_down_because_it_was_restarted_is_that_after_a_restart_of_ours_too() {
+    let mut life = Life::running(Plan::default());
+    let actions = life.feed(Event::Inspected(Ok(Found {
+        run: Some(RUN + 1),
+        ..found(Condition::Running)
+    })));
+    let stage = Stage::Killing(KillCause::Restarted);
+    let at = |wanted: &Action| actions.iter().position(|it| it == wanted);
+    assert!(
+        at(&Action::Record(stage)) < at(&Action::Remove) && at(&Action::Record(stage)).is_some()
+    );
+    // We have died, and it is removed.
+    let recorded = Recorded {
+        stage,
+        rebooted: false,
+        container: Some("c1".to_owned()),
+        run: Some(RUN),
+        pid: None,
+        told_running: true,
+        healthy: None,
+        kill: None,
+    };
+    let mut life = Life::attach(Plan::default(), recorded);
+    life.feed(Event::Inspected(Err(no_container())));
+    assert_eq!(life.last_told(), "FAILED restarted-by-other");
+}

@@ -15,7 +15,23 @@ fn ends(code: i64, change: impl FnOnce(&mut Found)) -> Life {
     change(&mut found);
     life.feed(Event::Inspected(Ok(found)));
     life.feed(Event::LogsDrained);
+    // Who was killed gets the time in which somebody may be named.
+    life.pass(SECOND);
     life
+}
+
+#[test]
+fn an_engine_that_tells_of_the_lack_of_memory_after_the_exit_is_heard() {
+    let mut life = Life::running(Plan::default());
+    life.feed(Event::Seen(Seen::Die(Some(137))));
+    life.feed(Event::InitDied);
+    life.feed(down(137));
+    life.feed(Event::LogsDrained);
+    assert_eq!(life.last_told(), "RUNNING");
+    life.pass(SECOND / 10);
+    life.feed(Event::Seen(Seen::OutOfMemory));
+    life.pass(SECOND);
+    assert_eq!(life.last_told(), "FAILED out-of-memory");
 }
 
 #[test]

@@ -77,6 +77,7 @@ fn a_kill_during_the_start_waits_for_its_answer_but_not_for_ever() {
 
     let mut life = starting();
     life.feed(Event::Started(Err(status(500, "no"))));
+    life.feed(Event::Swept);
     assert_eq!(life.last_told(), "KILLED killed-during-launch");
 }
 

@@ -102,6 +102,7 @@ fn each_failure_of_a_launch_has_an_ending_of_its_own() {
             life.feed(event);
         }
         life.feed(event.clone());
+        life.feed(Event::Swept);
         assert_eq!(life.told(), ["STARTING", &format!("FAILED {expected}")]);
         // What was made is removed.
         assert_eq!(has(&life.done, &Action::Remove), *at == 4, "{expected}");
@@ -246,4 +247,50 @@ fn a_refused_task_has_one_status() {
     let told: Vec<_> = actions.iter().filter_map(word).collect();
     assert_eq!(told, ["ERROR invalid"]);
     assert!(state.is_gone() && has(&actions, &Action::Finish));
+}
+
+#[test]
+fn a_start_that_is_refused_may_have_left_a_process_which_is_ended_first() {
+    for (status, message, sweeps, told) in [
+        (500, "id already in use", true, "FAILED not-started"),
+        (409, "exists", true, "FAILED not-started"),
+        (
+            400,
+            "exec: \"x\": executable file not found in $PATH",
+            false,
+            "FAILED program-not-found",
+        ),
+    ] {
+        for kill in [false, true] {
+            let mut life = Life::new(Plan::default());
+            for event in [
+                Event::Recorded(Ok(())),
+                pulled(),
+                created(),
+                Event::Recorded(Ok(())),
+            ] {
+                life.feed(event);
+            }
+            if kill {
+                life.feed(Event::Kill(Kill::asked()));
+            }
+            let actions = life.feed(Event::Started(Err(EngineError::Status {
+                call: "start",
+                subject: "c1".to_owned(),
+                status,
+                message: message.to_owned(),
+            })));
+            assert_eq!(has(&actions, &Action::Sweep), sweeps, "{message}");
+            if sweeps {
+                assert!(!life.state.is_over(), "{message}");
+                life.feed(Event::Swept);
+            }
+            let expected = if kill {
+                "KILLED killed-during-launch"
+            } else {
+                told
+            };
+            assert_eq!(life.last_told(), expected, "{message}");
+        }
+    }
 }

@@ -50,6 +50,7 @@ fn dx_36_the_death_of_the_init_gives_the_engine_ten_seconds() {
     life.feed(Event::Inspected(Err(absent())));
     life.pass(3 * SECOND);
     life.feed(Event::EngineResumed);
+    life.feed(Event::Seen(Seen::Die(Some(7))));
     life.feed(down(7));
     assert_eq!(life.last_told(), "FAILED exited");
     // It hangs: the last status does not wait for the look (MESOS-8605).
@@ -57,7 +58,7 @@ fn dx_36_the_death_of_the_init_gives_the_engine_ten_seconds() {
     life.feed(Event::InitDied);
     assert!(life.state.inspecting);
     life.pass(STATUS);
-    assert_eq!(life.last_told(), "FAILED exit-missed");
+    assert_eq!(life.last_told(), "FAILED engine-gone");
 }
 
 #[test]
@@ -148,4 +149,71 @@ fn an_init_that_was_dead_before_it_could_be_held_has_ended() {
         life.feed(event);
     }
     assert_eq!(life.told(), ["STARTING", "RUNNING", "FINISHED exited"]);
+}
+
+#[test]
+fn a_look_that_hangs_at_the_end_costs_no_exit_status() {
+    let mut life = Life::running(logless());
+    let actions = life.feed(Event::InitDied);
+    assert!(has(&actions, &Action::Inspect), "{actions:?}");
+    // It is never answered, and the engine is there.
+    let actions = life.pass(5 * SECOND);
+    assert!(has(&actions, &Action::Inspect), "{actions:?}");
+    life.feed(down(3));
+    life.feed(Event::Seen(Seen::Die(Some(3))));
+    assert_eq!(life.last_told(), "FAILED exited");
+    // The first one comes late.
+    life.feed(Event::Inspected(Err(absent())));
+    assert_eq!(life.told(), ["STARTING", "RUNNING", "FAILED exited"]);
+}
+
+#[test]
+fn who_stopped_it_is_waited_for_while_events_are_not_heard() {
+    for (code, told) in [(3, "FAILED exited"), (143, "FAILED signaled")] {
+        for missing in [Event::EventsMissing, Event::EngineLost] {
+            let ended = || {
+                let mut life = Life::running(logless());
+                life.feed(missing.clone());
+                life.feed(Event::Exited(Ok(code)));
+                life.feed(Event::InitDied);
+                life.feed(down(code));
+                assert_eq!(life.last_told(), "RUNNING", "{code} {missing:?}");
+                life
+            };
+            let mut life = ended();
+            life.pass(SECOND);
+            life.feed(Event::EngineResumed);
+            assert_eq!(life.last_told(), "RUNNING", "{code} {missing:?}");
+            life.feed(Event::Seen(Seen::Signal(15)));
+            life.feed(Event::Seen(Seen::Die(Some(code))));
+            assert_eq!(life.last_told(), "FAILED stopped-by-other");
+            // Nobody did it, or nothing is ever heard.
+            let mut life = ended();
+            life.feed(Event::EngineResumed);
+            life.feed(Event::Seen(Seen::Die(Some(code))));
+            assert_eq!(life.last_told(), told);
+            let mut life = ended();
+            life.pass(6 * SECOND);
+            assert_eq!(life.last_told(), told);
+        }
+    }
+}
+
+#[test]
+fn where_the_engine_is_late_its_events_may_be_later() {
+    for events in [true, false] {
+        let mut life = Life::running(logless());
+        life.feed(Event::InitDied);
+        life.pass(4 * SECOND);
+        life.feed(down(3));
+        assert_eq!(life.last_told(), "RUNNING");
+        if events {
+            life.feed(Event::Seen(Seen::Signal(15)));
+            life.feed(Event::Seen(Seen::Die(Some(3))));
+            assert_eq!(life.last_told(), "FAILED stopped-by-other");
+        } else {
+            life.pass(2 * SECOND);
+            assert_eq!(life.last_told(), "FAILED exited");
+        }
+    }
 }

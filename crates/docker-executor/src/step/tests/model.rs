@@ -227,6 +227,10 @@ impl Game {
                 Event::Removed(Ok(()))
             }
             Action::DrainLogs => Event::LogsDrained,
+            Action::Sweep => {
+                self.die(137);
+                Event::Swept
+            }
             _ => return None,
         })
     }

@@ -143,6 +143,13 @@ fn what_is_over_on_record_is_only_removed() {
 }
 
 #[test]
+fn dx_08_what_is_over_on_record_is_read_to_its_end_before_it_is_removed() {
+    let life = Life::attach(Plan::default(), recorded(Stage::Over));
+    let expected = [Action::StartLogs, Action::DrainLogs, Action::Remove];
+    assert_eq!(life.done, expected);
+}
+
+#[test]
 fn another_run_than_the_recorded_one_is_taken_down() {
     let mut life = Life::attach(plan(), recorded(Stage::Running));
     life.feed(Event::Held(Held::Ended));
