@@ -4,6 +4,8 @@
 //! owner, the time of `SOURCE_DATE_EPOCH` (else of the last commit).
 
 mod deb;
+#[cfg(test)]
+mod tests;
 mod tree;
 
 use std::fs;
