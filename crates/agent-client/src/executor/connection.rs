@@ -142,7 +142,8 @@ impl ExecutorHandle {
             Err(_) => return refuse("its state is unknown"),
         }
         let uuid = match status.uuid.as_deref().map(Uuid::try_from) {
-            Some(Ok(given)) => given,
+            Some(Ok(given)) if matches!(given[6] >> 4, 1..=5) => given,
+            Some(Ok(_)) => return refuse("its uuid is of no version from 1 to 5"),
             Some(Err(_)) => return refuse("its uuid has not 16 bytes"),
             None => match random_uuid() {
                 Ok(uuid) => uuid,
@@ -223,9 +224,10 @@ mod tests {
     async fn what_is_set_stays() {
         let (handle, mut inbox) = handle();
         let mut given = status("t", TaskState::TaskFinished);
-        given.uuid = Some(vec![7; 16]);
+        let uuid = [0x47; 16];
+        given.uuid = Some(uuid.to_vec());
         given.timestamp = Some(1.5);
-        assert_eq!(handle.update(given).await.unwrap(), [7; 16]);
+        assert_eq!(handle.update(given).await.unwrap(), uuid);
         let Some(Command::Update(status, _)) = inbox.recv().await else {
             panic!("an update");
         };
@@ -237,6 +239,8 @@ mod tests {
         let (handle, mut inbox) = handle();
         let mut short = status("t", TaskState::TaskRunning);
         short.uuid = Some(vec![1, 2, 3]);
+        let mut no_version = status("t", TaskState::TaskRunning);
+        no_version.uuid = Some(vec![7; 16]);
         let mut unknown = status("t", TaskState::TaskRunning);
         unknown.state = 1234;
         for (bad, expected) in [
@@ -244,6 +248,7 @@ mod tests {
             (status("t", TaskState::TaskStaging), "STAGING"),
             (unknown, "unknown"),
             (short, "16 bytes"),
+            (no_version, "no version"),
         ] {
             let error = handle.update(bad).await.unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");

@@ -26,6 +26,9 @@ const CALL: Duration = Duration::from_secs(10);
 /// An answer to a call has no body, or a short text.
 const MAX_ANSWER: usize = 64 << 10;
 
+#[cfg(test)]
+mod tests;
+
 /// How to reach the agent.
 #[derive(Debug)]
 pub(super) struct Wire {

@@ -220,3 +220,40 @@ pub(super) fn event(message: wire::EventMessage) -> Event {
         time: EngineTime::from_nanos(time),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(json: &str) -> Result<ImageInfo, serde_json::Error> {
+        let text = format!(r#"{{"Id":"sha256:1","Config":{json}}}"#);
+        serde_json::from_str(&text).map(image)
+    }
+
+    /// `Config` is read, whatever `ContainerConfig` an older engine adds.
+    #[test]
+    fn dx31_an_images_entrypoint_and_environment_are_read_in_every_form() {
+        let image = config("{}").unwrap();
+        assert!(image.entrypoint.is_empty() && image.env.is_empty());
+        let image = config(r#"{"Entrypoint":null,"Env":null}"#).unwrap();
+        assert!(image.entrypoint.is_empty() && image.env.is_empty());
+        assert!(config("null").unwrap().entrypoint.is_empty());
+        let image = config(
+            r#"{"Entrypoint":["/bin/sh","-c"],"Env":["A=1","A=2","B=","C"]},"ContainerConfig":{"Env":["X=1"]}"#,
+        );
+        let image = image.unwrap();
+        assert_eq!(image.entrypoint, ["/bin/sh", "-c"]);
+        // A name may be there twice: both are told, and it is for whoever uses them to choose.
+        let named: Vec<_> = image.env.iter().map(|known| known.name.as_str()).collect();
+        assert_eq!(named[..3], ["A", "A", "B"]);
+        for wrong in [
+            r#"{"Entrypoint":7}"#,
+            r#"{"Entrypoint":{"a":1}}"#,
+            r#"{"Entrypoint":[1]}"#,
+            r#"{"Env":"A=1"}"#,
+            r#"{"Env":[1]}"#,
+        ] {
+            assert!(config(wrong).is_err(), "{wrong}");
+        }
+    }
+}
