@@ -57,9 +57,16 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     let mut build = sh::cargo(root);
     build.args(["build", "--release", "--package", "longshore-bench"]);
     match options.name {
-        // The others start the daemon and its shim.
+        // The others start the daemon and its shim, or the executor.
         Name::Nri => build.args(["--bin", "bench-nri", "--bin", "bench-nri-plugin"]),
-        Name::Docker => build.args(["--bin", "bench-docker"]),
+        Name::Docker => build.args([
+            "--package",
+            "longshore",
+            "--bin",
+            "bench-docker",
+            "--bin",
+            "longshore",
+        ]),
         Name::Csi | Name::Checkpoint => {
             build.args(["--package", "longshore", "--package", "longshore-agent"])
         }

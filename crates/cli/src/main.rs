@@ -105,7 +105,7 @@ fn main() -> ExitCode {
     }
     // Linked into an agent's launcher directory it is its docker executor; an agent passes flags alone.
     if is_called("mesos-docker-executor") {
-        return longshore_mesos_executor::main(arguments);
+        return longshore_mesos_executor::main(arguments, longshore_agent::give_back_memory);
     }
     match arguments.next() {
         Some(first) if first == SHIM => return longshore_agent::shim::main(arguments),

@@ -35,8 +35,9 @@ use longshore_executor_watchdog::Watchdog;
 
 use flags::Flags;
 
-/// Runs the executor to its end; `arguments` are the flags. To be called before there is a second thread.
-pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
+/// Runs the executor to its end; `arguments` are the flags. To be called before there is a second thread. `quiet` is called when nothing has
+/// happened for some seconds, and now and then: a program that is large gives memory back in it. It may take milliseconds.
+pub fn main(arguments: impl Iterator<Item = OsString>, quiet: fn()) -> ExitCode {
     let flags = match Flags::read(arguments, |name| std::env::var_os(name)) {
         Ok(flags) => flags,
         Err(error) => {
@@ -60,7 +61,7 @@ pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     for warning in &flags.warnings {
         tracing::warn!("{warning}");
     }
-    match prepare(flags).and_then(run::run) {
+    match prepare(flags).and_then(|prepared| run::run(prepared, quiet)) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {

@@ -25,16 +25,20 @@ use crate::{Prepared, chain};
 const OWNER: &str = "mesos-executor";
 /// From the last acknowledgement to the end of what is left to do: a container is removed.
 const CLEAN_UP: Duration = Duration::from_secs(20);
+/// Without an event for so long it is quiet.
+const QUIET: Duration = Duration::from_secs(5);
+/// How often it is found to be quiet again: checks of a task are no events.
+const STILL_QUIET: Duration = Duration::from_secs(60);
 /// Statuses on their way to the agent.
 const STATUSES: usize = 64;
 
 /// Runs to the end; true when the agent has acknowledged everything.
-pub(crate) fn run(prepared: Prepared) -> Result<bool, String> {
+pub(crate) fn run(prepared: Prepared, quiet: fn()) -> Result<bool, String> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|error| format!("cannot start: {error}"))?;
-    let outcome = runtime.block_on(async { Running::start(prepared)?.until_the_end().await });
+    let outcome = runtime.block_on(async { Running::start(prepared)?.until_the_end(quiet).await });
     // What hangs in a system call is not waited for.
     runtime.shutdown_timeout(Duration::from_secs(1));
     outcome
@@ -91,7 +95,7 @@ impl Running {
         })
     }
 
-    async fn until_the_end(mut self) -> Result<bool, String> {
+    async fn until_the_end(mut self, quiet: fn()) -> Result<bool, String> {
         let wait = |kind| signal(kind).map_err(|error| format!("cannot handle signals: {error}"));
         let mut term: Signal = wait(SignalKind::terminate())?;
         let mut int: Signal = wait(SignalKind::interrupt())?;
@@ -100,8 +104,15 @@ impl Running {
             tracing::info!(signal = name, "asked to end");
             Event::Shutdown(ShutdownCause::Agent, grace)
         };
+        let mut patience = QUIET;
         loop {
+            let quiet_from = tokio::time::Instant::now() + patience;
+            patience = QUIET;
             tokio::select! {
+                () = tokio::time::sleep_until(quiet_from) => {
+                    quiet();
+                    patience = STILL_QUIET;
+                }
                 event = self.connection.next() => match event {
                     Some(ExecutorEvent::Ended(ending)) => return Ok(self.end(ending).await),
                     Some(event) => self.hear(event).await,

@@ -10,5 +10,5 @@ fn main() -> ExitCode {
     {
         return longshore_executor_watchdog::main(arguments);
     }
-    longshore_mesos_executor::main(arguments)
+    longshore_mesos_executor::main(arguments, || ())
 }

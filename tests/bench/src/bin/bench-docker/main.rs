@@ -3,6 +3,7 @@
 //! Needs a Docker engine with the test image, as `cargo xtask bench docker` starts one, or that of
 //! `LONGSHORE_TEST_DOCKER`.
 
+mod executor;
 mod life;
 mod many;
 mod output;
@@ -128,6 +129,7 @@ fn main() -> ExitCode {
     let outcome = runtime.map_err(Failure::from).and_then(|runtime| {
         let outcome = runtime.block_on(async {
             let bench = Bench::new(socket)?;
+            executor::measure(&mut report, &bench).await?;
             life::measure(&mut report, &bench).await?;
             life::running(&mut report, &bench).await?;
             life::kills(&mut report, &bench).await?;
