@@ -1,6 +1,6 @@
 //! What the handle of an adaptation and its tasks share.
 
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ use crate::pods::Pods;
 use crate::policy::{Policies, Timeouts};
 use crate::registry::Registry;
 use crate::runtime::{BoxFuture, Runtime};
-use crate::socket::{Listener, SocketOptions};
+use crate::socket::{Listener, SocketOptions, is_worth_a_line};
 use crate::status::{CloseCause, Closed, PluginKind, PluginState, PluginStatus};
 use crate::validate::DefaultValidator;
 
@@ -62,6 +62,8 @@ pub(crate) struct Core {
     pub(crate) under_way: AtomicUsize,
     /// Places for connections that have not registered, and for those that have.
     unregistered: Arc<Semaphore>,
+    /// How many connections found no place among them.
+    crowded_out: AtomicU64,
     pub(crate) registered: Arc<Semaphore>,
     launched: Mutex<Vec<Arc<Launched>>>,
     pub(crate) tasks: TaskTracker,
@@ -86,6 +88,7 @@ impl Core {
             pods: Arc::new(Pods::default()),
             under_way: AtomicUsize::new(0),
             unregistered: places(limits.unregistered),
+            crowded_out: AtomicU64::new(0),
             registered: places(limits.registered),
             launched: Mutex::default(),
             tasks: TaskTracker::new(),
@@ -125,7 +128,7 @@ impl Core {
         Ok(())
     }
 
-    async fn accept(self: Arc<Self>, listener: Listener) {
+    async fn accept(self: Arc<Self>, mut listener: Listener) {
         loop {
             tokio::select! {
                 () = self.stopping.cancelled() => return,
@@ -253,7 +256,11 @@ impl Core {
         let Ok(waiting) = Arc::clone(&self.unregistered).try_acquire_owned() else {
             let max = self.settings.limits.unregistered;
             let cause = CloseCause::TooManyUnregistered { max };
-            tracing::warn!(kind = origin.kind.as_str(), pid = origin.pid, %cause, "connection is refused");
+            let count = self.crowded_out.fetch_add(1, Ordering::Relaxed) + 1;
+            if is_worth_a_line(count) {
+                let kind = origin.kind.as_str();
+                tracing::warn!(kind, pid = origin.pid, %cause, count, "connection is refused");
+            }
             self.settings.metrics.closed("", &cause);
             return;
         };

@@ -367,7 +367,7 @@ fn closed_because(runtime: &Adaptation, plugin: &str, since: Instant) -> String 
     }
 }
 
-async fn accept(listener: Listener, door: Arc<Door>) {
+async fn accept(mut listener: Listener, door: Arc<Door>) {
     loop {
         match listener.accept().await {
             Ok((stream, peer)) => {

@@ -61,7 +61,7 @@ impl Proxy {
     ///
     /// # Errors
     /// [`SocketError::Accept`].
-    pub async fn run(self) -> Result<(), SocketError> {
+    pub async fn run(mut self) -> Result<(), SocketError> {
         let slots = Arc::new(Semaphore::new(CONNECTIONS_MAX));
         let mut connections = JoinSet::new();
         let mut number = 0;

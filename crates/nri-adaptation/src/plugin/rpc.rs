@@ -218,6 +218,17 @@ pub(crate) async fn within<R: Send + 'static>(
     }
 }
 
+/// Most bytes that are kept of what a plugin says of its failure: it goes into logs and answers.
+const MAX_SAID: usize = 4096;
+
+fn cut(text: &mut String) {
+    let length = text.len();
+    if length > MAX_SAID {
+        text.truncate(text.floor_char_boundary(MAX_SAID));
+        text.push_str(&format!(" .. (of {length} bytes)"));
+    }
+}
+
 struct AbortOnDrop<T>(tokio::task::JoinHandle<T>);
 
 impl<T> Drop for AbortOnDrop<T> {
@@ -229,10 +240,36 @@ impl<T> Drop for AbortOnDrop<T> {
 impl From<CallError> for CallFailure {
     fn from(error: CallError) -> Self {
         match error {
-            CallError::Remote(status) => Self::Status(status),
+            CallError::Remote(mut status) => {
+                cut(&mut status.message);
+                Self::Status(status)
+            }
             CallError::Timeout(timeout) => Self::Timeout(timeout),
             CallError::Oversized { .. } => Self::Oversized(error),
             other => Self::Connection(other),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_plugin_says_of_its_failure_is_kept_up_to_a_length() {
+        for (said, kept) in [
+            ("short".to_owned(), "short".to_owned()),
+            ("x".repeat(MAX_SAID), "x".repeat(MAX_SAID)),
+            (
+                "ä".repeat(1 << 20),
+                format!("{} .. (of 2097152 bytes)", "ä".repeat(MAX_SAID / 2)),
+            ),
+        ] {
+            let status = Status::new(Code::Internal, said);
+            let CallFailure::Status(status) = CallError::Remote(status).into() else {
+                panic!("another failure");
+            };
+            assert!(status.message == kept, "{} bytes", status.message.len());
         }
     }
 }

@@ -5,7 +5,7 @@ use std::fs::DirBuilder;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt as _};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
@@ -106,6 +106,17 @@ fn prepare(options: &SocketOptions) -> Result<Prepared, SocketError> {
     fchmodat(directory, name, mode, FchmodatFlags::FollowSymlink)
         .map_err(|errno| failure(path, "change the mode of", errno))?;
     Ok(Prepared { socket, file })
+}
+
+impl SocketFile {
+    /// Whether what was bound lies there still; also when that cannot be told.
+    pub(super) fn is_there(&self) -> bool {
+        // By its path: a directory that was made anew is another one.
+        match std::fs::symlink_metadata(&self.path) {
+            Ok(there) => (there.dev(), there.ino()) == self.identity,
+            Err(error) => error.kind() != io::ErrorKind::NotFound,
+        }
+    }
 }
 
 impl Drop for SocketFile {
@@ -320,7 +331,7 @@ fn is_served(path: &Path) -> Result<bool, Errno> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+    use std::os::unix::fs::PermissionsExt;
 
     use super::*;
 

@@ -1,31 +1,34 @@
 //! Accepting connections of welcome peers.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+
+use tokio::time::{Interval, MissedTickBehavior};
 
 use nix::errno::Errno;
 use tokio::net::{UnixListener, UnixStream};
 
 use super::bind::{self, Bound, SocketFile};
-use super::{Peer, PeerAllow, SocketError, SocketOptions, peer};
+use super::{Peer, SocketError, SocketOptions, is_worth_a_line, peer};
 
 /// How long to wait when the process or the system is out of descriptors or memory.
 const EXHAUSTED: Duration = Duration::from_millis(100);
 
-/// Of the refused peers, the first so many are logged one by one, later ones at every power of two.
-const LOGGED: u64 = 16;
+/// How often it is looked whether the file of the socket is still there.
+const LOOK: Duration = Duration::from_secs(2);
 
-/// A listening socket. Dropping it removes the file if it is still the one that was bound.
+/// A listening socket. Dropping it removes the file if it is still the one that was bound. One whose file somebody removes is
+/// bound again within a few seconds, unless another runtime has taken the place; then once that has gone.
 #[derive(Debug)]
 pub struct Listener {
     // Before the listener in this order: as long as that is open nobody takes the path for stale.
-    _file: SocketFile,
+    file: Option<SocketFile>,
     listener: UnixListener,
-    path: PathBuf,
-    allow: PeerAllow,
+    options: SocketOptions,
     refused: AtomicU64,
+    look: Interval,
 }
 
 impl Listener {
@@ -38,18 +41,15 @@ impl Listener {
     /// # Panics
     /// Outside a tokio runtime with I/O enabled.
     pub fn bind(options: &SocketOptions) -> Result<Self, SocketError> {
-        let Bound { listener, file } = bind::listen_at(options)?;
-        let listener = UnixListener::from_std(listener).map_err(|source| SocketError::Bind {
-            path: options.path.clone(),
-            doing: "watch",
-            source,
-        })?;
+        let (listener, file) = listen(options)?;
+        let mut look = tokio::time::interval(LOOK);
+        look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Ok(Self {
-            _file: file,
+            file: Some(file),
             listener,
-            path: options.path.clone(),
-            allow: options.allow.clone(),
+            options: options.clone(),
             refused: AtomicU64::new(0),
+            look,
         })
     }
 
@@ -60,24 +60,31 @@ impl Listener {
     /// # Errors
     /// [`SocketError::Accept`] when the socket itself is broken; being out of descriptors is waited
     /// for instead.
-    pub async fn accept(&self) -> Result<(UnixStream, Peer), SocketError> {
+    pub async fn accept(&mut self) -> Result<(UnixStream, Peer), SocketError> {
         loop {
-            let stream = match self.listener.accept().await {
+            let accepted = tokio::select! {
+                accepted = self.listener.accept() => accepted,
+                _ = self.look.tick() => {
+                    self.bind_again_if_lost();
+                    continue;
+                }
+            };
+            let stream = match accepted {
                 Ok((stream, _)) => stream,
                 Err(error) if is_of_one_connection(&error) => continue,
                 Err(error) if is_exhaustion(&error) => {
-                    tracing::warn!(path = %self.path.display(), %error, "cannot accept a connection yet");
+                    tracing::warn!(path = %self.path().display(), %error, "cannot accept a connection yet");
                     tokio::time::sleep(EXHAUSTED).await;
                     continue;
                 }
                 Err(source) => {
                     return Err(SocketError::Accept {
-                        path: self.path.clone(),
+                        path: self.options.path.clone(),
                         source,
                     });
                 }
             };
-            match peer::judge(&stream, &self.allow) {
+            match peer::judge(&stream, &self.options.allow) {
                 (peer, Ok(())) => return Ok((stream, peer)),
                 (peer, Err(refusal)) => self.refuse(&peer, &refusal),
             }
@@ -91,14 +98,35 @@ impl Listener {
 
     /// The path of the socket.
     pub fn path(&self) -> &Path {
-        &self.path
+        &self.options.path
+    }
+
+    fn bind_again_if_lost(&mut self) {
+        if self.file.as_ref().is_some_and(SocketFile::is_there) {
+            return;
+        }
+        let path = self.options.path.display();
+        let first = self.file.take().is_some();
+        if first {
+            tracing::warn!(%path, "somebody removed the socket");
+        }
+        match listen(&self.options) {
+            Ok((listener, file)) => {
+                (self.listener, self.file) = (listener, Some(file));
+                tracing::info!(%path, "the socket is bound again");
+            }
+            Err(error) if first => {
+                tracing::warn!(%path, %error, "the socket cannot be bound again yet")
+            }
+            Err(_) => {}
+        }
     }
 
     fn refuse(&self, peer: &Peer, refusal: &super::Refusal) {
         let count = self.refused.fetch_add(1, Ordering::Relaxed) + 1;
-        if count <= LOGGED || count.is_power_of_two() {
+        if is_worth_a_line(count) {
             tracing::warn!(
-                path = %self.path.display(),
+                path = %self.path().display(),
                 pid = peer.pid,
                 uid = peer.uid,
                 gid = peer.gid,
@@ -109,6 +137,16 @@ impl Listener {
             );
         }
     }
+}
+
+fn listen(options: &SocketOptions) -> Result<(UnixListener, SocketFile), SocketError> {
+    let Bound { listener, file } = bind::listen_at(options)?;
+    let listener = UnixListener::from_std(listener).map_err(|source| SocketError::Bind {
+        path: options.path.clone(),
+        doing: "watch",
+        source,
+    })?;
+    Ok((listener, file))
 }
 
 /// The peer has gone again before it was accepted.

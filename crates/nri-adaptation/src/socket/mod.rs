@@ -21,3 +21,8 @@ pub use error::SocketError;
 pub use listener::Listener;
 pub use options::{Owner, PeerAllow, SocketOptions};
 pub use peer::{Peer, Refusal};
+
+/// Of what may come a thousand times a second, the first few are logged one by one, later ones at every power of two.
+pub(crate) const fn is_worth_a_line(count: u64) -> bool {
+    count <= 16 || count.is_power_of_two()
+}

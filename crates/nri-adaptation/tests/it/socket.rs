@@ -28,7 +28,7 @@ fn is_socket(path: &Path) -> bool {
 }
 
 /// Connects, and takes the connection on the other side.
-async fn meet(listener: &Listener) -> longshore_nri_adaptation::socket::Peer {
+async fn meet(listener: &mut Listener) -> longshore_nri_adaptation::socket::Peer {
     let _plugin = UnixStream::connect(listener.path()).await.unwrap();
     let (_stream, peer) = timeout(PATIENCE, listener.accept()).await.unwrap().unwrap();
     peer
@@ -37,9 +37,9 @@ async fn meet(listener: &Listener) -> longshore_nri_adaptation::socket::Peer {
 #[tokio::test]
 async fn its_owner_alone_can_use_the_socket_and_peers_are_known() {
     let (_dir, options) = place();
-    let listener = Listener::bind(&options).unwrap();
+    let mut listener = Listener::bind(&options).unwrap();
     assert_eq!(mode(&options.path), 0o600);
-    let peer = meet(&listener).await;
+    let peer = meet(&mut listener).await;
     assert_eq!(peer.pid, i32::try_from(std::process::id()).ok());
     assert_eq!(peer.uid, nix::unistd::geteuid().as_raw());
     assert_eq!(peer.gid, nix::unistd::getegid().as_raw());
@@ -84,8 +84,8 @@ async fn peers_that_are_not_allowed_are_closed_counted_and_do_not_hold_up_others
     let link = dir.path().join("link");
     symlink(&own, &link).unwrap();
     options.allow.executables = vec![PathBuf::from("/bin/sh"), link.clone()];
-    let listener = Listener::bind(&options).unwrap();
-    meet(&listener).await;
+    let mut listener = Listener::bind(&options).unwrap();
+    meet(&mut listener).await;
     drop(listener);
 
     let planted = dir.path().join(own.file_name().unwrap());
@@ -97,7 +97,7 @@ async fn peers_that_are_not_allowed_are_closed_counted_and_do_not_hold_up_others
     ] {
         options.allow.executables = executables;
         options.allow.uids = uids;
-        let listener = Listener::bind(&options).unwrap();
+        let mut listener = Listener::bind(&options).unwrap();
         for expected in 1..=3 {
             let plugin = UnixStream::connect(&options.path).await.unwrap();
             let closed = async {
@@ -113,7 +113,7 @@ async fn peers_that_are_not_allowed_are_closed_counted_and_do_not_hold_up_others
     }
     options.allow.gids = vec![nix::unistd::getegid().as_raw()];
     options.allow.executables.clear();
-    meet(&Listener::bind(&options).unwrap()).await;
+    meet(&mut Listener::bind(&options).unwrap()).await;
 }
 
 #[tokio::test]
@@ -122,7 +122,7 @@ async fn a_stale_socket_is_replaced_and_a_live_one_is_not_taken_away() {
     // A runtime that was killed: the file is there, nobody listens.
     drop(std::os::unix::net::UnixListener::bind(&options.path).unwrap());
     assert!(is_socket(&options.path));
-    let first = Listener::bind(&options).unwrap();
+    let mut first = Listener::bind(&options).unwrap();
 
     let inode = fs::symlink_metadata(&options.path).unwrap().ino();
     let error = Listener::bind(&options).unwrap_err();
@@ -132,7 +132,7 @@ async fn a_stale_socket_is_replaced_and_a_live_one_is_not_taken_away() {
         "{error}"
     );
     assert_eq!(fs::symlink_metadata(&options.path).unwrap().ino(), inode);
-    meet(&first).await;
+    meet(&mut first).await;
 
     drop(first);
     assert!(!options.path.exists(), "removed when it is closed");
@@ -178,7 +178,7 @@ async fn of_many_runtimes_that_start_at_once_one_has_the_socket() {
         }
         // A start that came after another had ended would find a free path: nobody ends here.
         assert_eq!(bound.len(), 1);
-        meet(&bound[0]).await;
+        meet(&mut bound[0]).await;
         drop(bound);
         assert!(!options.path.exists());
     }
@@ -343,4 +343,54 @@ async fn of_runtimes_that_come_and_go_never_two_have_the_socket() {
     }
     assert!(bound > 0);
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+}
+
+#[tokio::test]
+async fn a_socket_that_is_removed_is_bound_again_and_a_stranger_in_its_place_is_waited_for() {
+    let (_dir, options) = place();
+    let mut listener = Listener::bind(&options).unwrap();
+    let lock = {
+        let mut name = options.path.clone().into_os_string();
+        name.push(".lock");
+        PathBuf::from(name)
+    };
+    fs::remove_file(&options.path).unwrap();
+    fs::remove_file(&lock).unwrap();
+    assert_eq!(
+        meet_within(&mut listener, &options.path).await,
+        Some(std::process::id())
+    );
+    assert_eq!(mode(&options.path), 0o600);
+    // The directory, too, and somebody else is there before us.
+    fs::remove_dir_all(options.path.parent().unwrap()).unwrap();
+    let other = Listener::bind(&options).unwrap();
+    let early = timeout(Duration::from_secs(5), listener.accept());
+    assert!(early.await.is_err(), "it is the other's");
+    drop(other);
+    assert_eq!(
+        meet_within(&mut listener, &options.path).await,
+        Some(std::process::id())
+    );
+    drop(listener);
+    assert!(!options.path.exists() && !lock.exists());
+}
+
+/// Accepts while somebody tries to connect until it works; whose pid it was.
+async fn meet_within(listener: &mut Listener, path: &Path) -> Option<u32> {
+    let connect = async {
+        loop {
+            match UnixStream::connect(path).await {
+                Ok(stream) => break stream,
+                Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
+            }
+        }
+    };
+    let both = async { tokio::join!(connect, listener.accept()) };
+    let limit = Duration::from_secs(60);
+    let (_stream, accepted) = timeout(limit, both).await.unwrap();
+    accepted
+        .unwrap()
+        .1
+        .pid
+        .and_then(|pid| u32::try_from(pid).ok())
 }

@@ -460,7 +460,7 @@ impl Drop for Door {
 }
 
 /// Takes connections, and hands them on once they have registered.
-async fn accept(listener: Listener, came: mpsc::Sender<(String, Link)>, wait: Duration) {
+async fn accept(mut listener: Listener, came: mpsc::Sender<(String, Link)>, wait: Duration) {
     let mut registering = JoinSet::new();
     loop {
         while registering.try_join_next().is_some() {}
