@@ -8,6 +8,7 @@ mod create;
 pub(crate) mod events;
 mod http;
 mod images;
+mod info;
 mod lines;
 pub(crate) mod logs;
 mod pull;

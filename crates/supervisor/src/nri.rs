@@ -1,9 +1,10 @@
 //! NRI for the daemon's containers: the bridge between those who run them and the plugins, wired.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use longshore_docker_executor::{Executor, Kill};
-use longshore_engine::Resources;
+use longshore_engine::{DockerConfig, DockerEngine, EngineEndpoint, Resources};
 use longshore_nri_adaptation::launch::LaunchOptions;
 use longshore_nri_adaptation::socket::SocketOptions;
 use longshore_nri_adaptation::validate::DefaultValidator;
@@ -17,6 +18,8 @@ use crate::{SupervisorError, reload};
 
 /// What plugins are told of who we are.
 const RUNTIME: &str = "longshore";
+/// How soon an engine that did not answer is asked again.
+const ASK_AGAIN: Duration = Duration::from_secs(10);
 /// Why a daemon knows no NRI plugins.
 const ABSENT: &str =
     "this daemon serves no NRI plugins: set `nri.enabled = true` and start it again";
@@ -95,6 +98,32 @@ impl Nri {
         bridge.attach(adaptation);
         tracing::info!(socket = %settings.socket.display(), "NRI plugins are served");
         Ok(())
+    }
+
+    /// Warns when the engine of tasks serves plugins of its own. Asks until it has answered, and ends then.
+    pub(crate) async fn look_for_a_twin(self, engine: EngineEndpoint) {
+        if self.bridge.is_none() {
+            return;
+        }
+        let address = engine.to_string();
+        let engine = DockerEngine::new(DockerConfig::new(engine));
+        loop {
+            match engine.own_nri().await {
+                Ok(Some(words)) => {
+                    tracing::warn!(
+                        engine = address,
+                        says = words,
+                        "the engine serves NRI plugins of its own: a plugin that is connected to both sees each container twice"
+                    );
+                    return;
+                }
+                Ok(None) => return,
+                Err(error) => {
+                    tracing::debug!(%error, "it is not known whether the engine has NRI plugins of its own");
+                    tokio::time::sleep(ASK_AGAIN).await;
+                }
+            }
+        }
     }
 
     /// For the control service.

@@ -1,5 +1,6 @@
 //! NRI plugins of a daemon: its tasks on a real Docker pass through them.
 
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::sync::{Arc, Mutex};
@@ -277,6 +278,53 @@ fn a_plugin_changes_a_task_and_sees_all_of_its_life_over_a_crash_of_the_daemon()
         let times = seen.iter().filter(|it| it.starts_with(once)).count();
         assert_eq!(times, 1, "{once}: {seen:?}");
     }
+}
+
+/// An engine that says these things of itself, and knows nothing else.
+fn engine_that_says(socket: PathBuf, info: &'static str) {
+    let listener = std::os::unix::net::UnixListener::bind(socket).unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let Ok(mut stream) = stream else { return };
+            let mut head = String::new();
+            let mut lines = BufReader::new(&stream);
+            while lines.read_line(&mut head).is_ok_and(|read| read > 2) {}
+            let (status, body) = match head.split(' ').nth(1).unwrap_or_default() {
+                path if path.ends_with("/_ping") => (200, "OK"),
+                path if path.ends_with("/info") => (200, info),
+                _ => (404, r#"{"message":"no"}"#),
+            };
+            let length = body.len();
+            let answer = format!(
+                "HTTP/1.1 {status} x\r\nApi-Version: 1.45\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+            );
+            let _gone = stream.write_all(answer.as_bytes());
+        }
+    });
+}
+
+#[test]
+fn an_engine_with_plugins_of_its_own_is_named_when_the_daemon_starts() {
+    let home = Home::new();
+    let socket = home.join("e.sock");
+    engine_that_says(
+        socket.clone(),
+        r#"{"NRI":{"Info":[["name","of-the-engine"]]}}"#,
+    );
+    let engine = format!("unix://{}", socket.display());
+    let plugins = home.join("plugins");
+    let config = format!(
+        "[tasks]\nengine = {engine:?}\n[nri]\nenabled = true\nplugin_dir = {plugins:?}\nconfig_dir = {plugins:?}\n"
+    );
+    let daemon = Daemon::start(home, &config);
+    let log = eventually("it is named", || {
+        let log = daemon.log();
+        log.contains("NRI plugins of its own").then_some(log)
+    });
+    assert!(
+        log.contains(&engine) && log.contains("of-the-engine"),
+        "{log}"
+    );
 }
 
 /// A member of the container's description by its engine.

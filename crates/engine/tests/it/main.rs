@@ -7,5 +7,6 @@ mod engines;
 mod events;
 mod failures;
 mod fake;
+mod info;
 mod pulls;
 mod scenario;

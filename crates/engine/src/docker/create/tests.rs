@@ -60,6 +60,11 @@ fn every_field_goes_where_its_comment_says() {
             "/Env",
             json!(["B=x=y", "A=2"]),
         ),
+        (
+            |s| s.unset_env = strings(&["OF_IMAGE"]),
+            "/Env",
+            json!(["OF_IMAGE"]),
+        ),
         (|s| s.labels = pairs(&[("a", "b")]), "/Labels/a", json!("b")),
         (|s| s.user = Some("1:2".into()), "/User", json!("1:2")),
         (
