@@ -9,7 +9,7 @@ use nix::sys::signal::{Signal, kill};
 use crate::support::{Daemon, Home, LONGSHORE, eventually};
 
 /// The bundled driver in the test image, which lacks its libraries: those of the host are mounted.
-fn config(home: &Home, engine: &str) -> String {
+pub(crate) fn config(home: &Home, engine: &str) -> String {
     let program = home.program.canonicalize().unwrap();
     let beside = program.parent().unwrap();
     let volumes = home.join("volumes");

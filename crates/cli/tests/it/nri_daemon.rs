@@ -13,6 +13,7 @@ use longshore_nri_stub::api::{
 };
 use longshore_nri_stub::{Environment, Handle, Stub, plugin};
 use longshore_testkit::peers::{self, TEST_IMAGE};
+use nix::sys::signal::{Signal, kill};
 use serde_json::Value;
 use tokio::runtime::Runtime;
 
@@ -278,6 +279,36 @@ fn a_plugin_changes_a_task_and_sees_all_of_its_life_over_a_crash_of_the_daemon()
         let times = seen.iter().filter(|it| it.starts_with(once)).count();
         assert_eq!(times, 1, "{once}: {seen:?}");
     }
+}
+
+#[test]
+fn a_csi_plugin_that_is_an_image_passes_plugins_each_time_that_it_is_started() {
+    let (Some(socket), Some(())) = (peers::docker(), peers::root()) else {
+        return;
+    };
+    let home = Home::new();
+    let none = home.join("none");
+    let config = crate::image::config(&home, &format!("unix://{}", socket.display()));
+    let nri = format!("[nri]\nenabled = true\nplugin_dir = {none:?}\nconfig_dir = {none:?}\n");
+    let daemon = Daemon::start(home, &format!("{config}\n{nri}"));
+    let uri = daemon.endpoint("disks");
+    let plugin = Plugin::of(&daemon);
+    let name = daemon.plugin("disks")["containers"][0]["id"].clone();
+    let name = name.as_str().unwrap();
+    // It was there before.
+    plugin.seen.until(&format!("synchronize 1 [{name:?}]"));
+    kill(daemon.plugin_pid("disks"), Signal::SIGKILL).unwrap();
+    plugin.seen.until(&format!("stop {name}"));
+    plugin.seen.until(&format!("started {name} true"));
+    assert_eq!(daemon.endpoint("disks"), uri);
+    let pid = daemon.plugin_pid("disks");
+    let environment = std::fs::read_to_string(format!("/proc/{pid}/environ")).unwrap();
+    assert!(
+        environment.contains("INJECTED=longshore"),
+        "{environment:?}"
+    );
+    let removed = daemon.run(["csi", "stop", "disks"]);
+    assert_eq!(removed.code, 0, "{removed:?}");
 }
 
 /// An engine that says these things of itself, and knows nothing else.
