@@ -300,6 +300,8 @@ fn the_first_cause_of_a_kill_counts() {
             KillCause::Asked,
             "KILLED killed-by-health-check",
         ),
+        (KillCause::Evicted, KillCause::Asked, "FAILED evicted"),
+        (KillCause::Asked, KillCause::Evicted, "KILLED killed"),
     ] {
         let mut life = Life::running(killing());
         for cause in [first, second] {
@@ -311,4 +313,27 @@ fn the_first_cause_of_a_kill_counts() {
         dies(&mut life, 137);
         assert_eq!(life.last_told(), expected);
     }
+}
+
+#[test]
+fn an_eviction_is_on_record_as_a_kill_that_older_releases_know() {
+    let mut life = Life::running(killing());
+    let actions = life.feed(Event::Kill(Kill::evicted("plugin \"10-a\": no room")));
+    assert!(has(
+        &actions,
+        &Action::Record(Stage::Killing(KillCause::Asked))
+    ));
+    dies(&mut life, 137);
+    let told = life.done.iter().find_map(|action| match action {
+        Action::Tell(update) => match &update.news {
+            News::Ended(ending) => Some(ending.to_string()),
+            _ => None,
+        },
+        _ => None,
+    });
+    let text = told.unwrap();
+    assert!(
+        text.starts_with("evicted by plugin \"10-a\": no room"),
+        "{text}"
+    );
 }
