@@ -224,8 +224,9 @@ const MAX_SAID: usize = 4096;
 fn cut(text: &mut String) {
     let length = text.len();
     if length > MAX_SAID {
-        text.truncate(text.floor_char_boundary(MAX_SAID));
-        text.push_str(&format!(" .. (of {length} bytes)"));
+        let end = (0..=MAX_SAID).rev().find(|end| text.is_char_boundary(*end));
+        let kept = text.get(..end.unwrap_or(0)).unwrap_or_default();
+        *text = format!("{kept} .. (of {length} bytes)");
     }
 }
 

@@ -116,7 +116,7 @@ impl Listener {
                 tracing::info!(%path, "the socket is bound again");
             }
             Err(error) if first => {
-                tracing::warn!(%path, %error, "the socket cannot be bound again yet")
+                tracing::warn!(%path, %error, "the socket cannot be bound again yet");
             }
             Err(_) => {}
         }

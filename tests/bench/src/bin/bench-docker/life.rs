@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use longshore_bench::{Failure, Report, Row, Samples, Unit};
-use longshore_docker_executor::{Kill, KillCause, Task};
+use longshore_docker_executor::{Kill, Task};
 use longshore_engine::{Engine as _, RemoveOptions, WaitUntil};
 use longshore_mesos_api::v1::TaskState;
 use longshore_testkit::peers::TEST_IMAGE;
@@ -122,9 +122,9 @@ pub(crate) async fn running(report: &mut Report, bench: &Bench) -> Result<(), Fa
         let noted = bench.watch.of(&container);
         ours.push(told.saturating_duration_since(noted.started.ok_or("no start was seen")?));
         task.kill(Kill {
-            cause: KillCause::Asked,
             grace: Some(Duration::ZERO),
             signal: Some("SIGKILL".to_owned()),
+            ..Kill::asked()
         });
         timeout(PATIENCE, task.finished()).await?;
         bench.executor.forget(&task).await?;
@@ -194,9 +194,9 @@ pub(crate) async fn kills(report: &mut Report, bench: &Bench) -> Result<(), Fail
         };
         timeout(PATIENCE, up).await?;
         task.kill(Kill {
-            cause: KillCause::Asked,
             grace: Some(GRACE),
             signal: None,
+            ..Kill::asked()
         });
         let container = task
             .watch()

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use longshore_bench::{Failure, Report, Row, Unit, proc};
-use longshore_docker_executor::{Kill, KillCause};
+use longshore_docker_executor::Kill;
 use longshore_mesos_api::v1::TaskState;
 use tokio::time::timeout;
 
@@ -33,9 +33,9 @@ pub(crate) async fn measure(report: &mut Report, bench: &Bench) -> Result<(), Fa
     let grown = threads()?.saturating_sub(threads_before);
     for task in &tasks {
         task.kill(Kill {
-            cause: KillCause::Asked,
             grace: Some(Duration::ZERO),
             signal: Some("SIGKILL".to_owned()),
+            ..Kill::asked()
         });
     }
     for task in &tasks {
