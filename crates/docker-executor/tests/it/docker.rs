@@ -1,18 +1,19 @@
 //! Tasks on a real Docker. Every wait ends with an event; the deadline is for machines that are very busy.
 
 mod behind;
+mod engines;
 mod health;
 
 use std::future::Future;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use longshore_docker_executor::{Executor, ExecutorOptions, Kill, Launch, Task, labels};
 use longshore_engine::{
-    ContainerInfo, ContainerStatus, DockerConfig, DockerEngine, Engine as _, ListFilter,
-    RemoveOptions,
+    ContainerInfo, ContainerStatus, DockerConfig, DockerEngine, Engine as _, EngineKind,
+    ListFilter, RemoveOptions,
 };
 use longshore_mesos_api::v1::task_status::Reason;
 use longshore_mesos_api::v1::{TaskState, TaskStatus};
@@ -48,7 +49,11 @@ impl Bed {
     }
 
     fn with(change: impl FnOnce(&mut ExecutorOptions)) -> Option<Self> {
-        let socket = peers::docker()?;
+        Some(Self::at(&peers::docker()?, change))
+    }
+
+    /// On the engine that listens there.
+    fn at(socket: &Path, change: impl FnOnce(&mut ExecutorOptions)) -> Self {
         let address = format!("unix://{}", socket.display());
         let mut config = DockerConfig::new(address.parse().unwrap());
         config.client_config = None;
@@ -64,11 +69,11 @@ impl Bed {
         let mut options = ExecutorOptions::new(dir.path().join("state"), "it");
         change(&mut options);
         let executor = Executor::new(Arc::new(engine.clone()), options).unwrap();
-        Some(Self {
+        Self {
             engine,
             dir,
             executor,
-        })
+        }
     }
 
     fn sandbox(&self) -> PathBuf {
@@ -114,6 +119,10 @@ impl Bed {
         .await;
         std::fs::remove_file(ready).unwrap();
         task
+    }
+
+    async fn is_podman(&self) -> bool {
+        self.engine.version().await.unwrap().kind == EngineKind::Podman
     }
 
     async fn inspect(&self, task: &Task) -> ContainerInfo {
@@ -174,7 +183,12 @@ async fn words(task: &Task) -> Vec<String> {
 
 #[tokio::test]
 async fn dx_01_a_task_runs_and_is_described() {
-    let Some(bed) = Bed::new() else { return };
+    if let Some(bed) = Bed::new() {
+        described(bed).await;
+    }
+}
+
+async fn described(bed: Bed) {
     let secret = r#""command":{"shell":true,"value":"sleep 1000","environment":{"variables":[{"name":"TOKEN","value":"hunter2"}]}},"#;
     let task = bed.launch("t", "", secret, "");
     let mut updates = task.updates();
@@ -196,7 +210,12 @@ async fn dx_01_a_task_runs_and_is_described() {
 
 #[tokio::test]
 async fn dx_03_a_killed_task_is_down() {
-    let Some(bed) = Bed::new() else { return };
+    if let Some(bed) = Bed::new() {
+        killed(bed).await;
+    }
+}
+
+async fn killed(bed: Bed) {
     let task = bed
         .ready(
             "t",
@@ -217,7 +236,12 @@ async fn dx_03_a_killed_task_is_down() {
 
 #[tokio::test]
 async fn dx_06_a_task_that_exits_with_0_when_it_is_killed_was_killed() {
-    let Some(bed) = Bed::new() else { return };
+    if let Some(bed) = Bed::new() {
+        killed_with_0(bed).await;
+    }
+}
+
+async fn killed_with_0(bed: Bed) {
     let task = bed
         .ready(
             "t",
@@ -231,7 +255,12 @@ async fn dx_06_a_task_that_exits_with_0_when_it_is_killed_was_killed() {
 
 #[tokio::test]
 async fn dx_07_a_task_that_ignores_its_signal_is_killed_when_a_shorter_grace_comes() {
-    let Some(bed) = Bed::new() else { return };
+    if let Some(bed) = Bed::new() {
+        stubborn(bed).await;
+    }
+}
+
+async fn stubborn(bed: Bed) {
     let policy = r#""kill_policy":{"grace_period":{"nanoseconds":600000000000}},"#;
     let task = bed
         .ready("t", "trap '' TERM; while true; do sleep 1; done", policy)
@@ -247,7 +276,12 @@ async fn dx_07_a_task_that_ignores_its_signal_is_killed_when_a_shorter_grace_com
 
 #[tokio::test]
 async fn dx_08_output_is_separate_and_whole_when_the_last_status_comes() {
-    let Some(bed) = Bed::new() else { return };
+    if let Some(bed) = Bed::new() {
+        output(bed).await;
+    }
+}
+
+async fn output(bed: Bed) {
     let script = "i=0; while [ $i -lt 2000 ]; do echo out $i; echo err $i >&2; i=$((i+1)); done";
     let task = bed.shell("t", script, "");
     soon(task.ended()).await;
@@ -265,7 +299,12 @@ async fn dx_08_output_is_separate_and_whole_when_the_last_status_comes() {
 
 #[tokio::test]
 async fn dx_08_output_goes_on_after_a_restart_of_ours_without_loss_or_doubling() {
-    let Some(mut bed) = Bed::new() else { return };
+    if let Some(bed) = Bed::new() {
+        output_over_restarts(bed).await;
+    }
+}
+
+async fn output_over_restarts(mut bed: Bed) {
     let script = "i=0; while [ $i -lt 3000 ]; do echo out $i; echo err $i >&2; i=$((i+1)); [ $((i % 300)) = 0 ] && sleep 1; done; true";
     let mut task = bed.shell("t", script, "");
     soon(bed::until(&task, TaskState::TaskRunning)).await;
@@ -292,7 +331,12 @@ async fn dx_08_output_goes_on_after_a_restart_of_ours_without_loss_or_doubling()
 
 #[tokio::test]
 async fn dx_09_the_images_command_and_what_replaces_it() {
-    let Some(bed) = Bed::new() else { return };
+    if let Some(bed) = Bed::new() {
+        commands(bed).await;
+    }
+}
+
+async fn commands(bed: Bed) {
     for (id, command, expected) in [
         // The image's is `sh`, whose standard input is at its end.
         ("default", r#""command":{"shell":false},"#, ""),
@@ -379,7 +423,12 @@ async fn dx_18_dx_20_dx_23_dx_24_what_the_task_asks_for_is_what_the_container_ha
 
 #[tokio::test]
 async fn dx_37_ends_are_told_apart() {
-    let Some(bed) = Bed::new() else { return };
+    if let Some(bed) = Bed::new() {
+        ends(bed).await;
+    }
+}
+
+async fn ends(bed: Bed) {
     let memory = r#""resources":[{"name":"mem","type":"SCALAR","scalar":{"value":32}}],"#;
     let exec = |value: &str| format!(r#""command":{{"shell":false,"value":"{value}"}},"#);
     for (id, command, rest, expected, reason) in [
@@ -431,7 +480,12 @@ async fn dx_37_ends_are_told_apart() {
 
 #[tokio::test]
 async fn its_time_is_over() {
-    let Some(bed) = Bed::new() else { return };
+    if let Some(bed) = Bed::new() {
+        out_of_time(bed).await;
+    }
+}
+
+async fn out_of_time(bed: Bed) {
     let limit = r#""max_completion_time":{"nanoseconds":3000000000},"#;
     let task = bed.shell("t", "trap '' TERM; while true; do sleep 1; done", limit);
     let last = bed.end(&task).await;
