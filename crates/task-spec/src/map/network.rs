@@ -38,6 +38,13 @@ pub(super) fn map(
     spec.hostname.clone_from(&info.hostname);
     for (index, mapping) in docker.port_mappings.iter().enumerate() {
         let binding = port(index, mapping, task)?;
+        if spec.ports.contains(&binding) {
+            return Err(refused(
+                format!("container.docker.port_mappings[{index}]"),
+                format!("{} to {}", mapping.host_port, mapping.container_port),
+                "it is there twice",
+            ));
+        }
         spec.ports.push(binding);
     }
     Ok(())

@@ -104,7 +104,7 @@ impl Wanted {
                     ));
                 }
             }
-            "ports" if resource.ranges.is_some() => {}
+            "ports" if resource.ranges.is_some() => ports(&field, resource)?,
             "ports" => return Err(refused(field, name, "it must be of type RANGES")),
             "gpus" => {
                 let value = resource.scalar.as_ref().map_or(0.0, |scalar| scalar.value);
@@ -216,4 +216,19 @@ fn below(field: &str, request: Option<f64>, limit: Option<f64>) -> Result<(), Ta
 )]
 const fn whole(value: f64) -> u64 {
     value as u64
+}
+
+/// Each range from a port to one that is not below it.
+fn ports(field: &str, resource: &Resource) -> Result<(), TaskSpecError> {
+    let ranges = resource.ranges.iter().flat_map(|ranges| &ranges.range);
+    for (index, range) in ranges.enumerate() {
+        if range.begin > range.end || range.end > u64::from(u16::MAX) {
+            return Err(refused(
+                format!("{field}.ranges.range[{index}]"),
+                format!("{}-{}", range.begin, range.end),
+                "it is no range of ports: 0 to 65535, the lower one first",
+            ));
+        }
+    }
+    Ok(())
 }

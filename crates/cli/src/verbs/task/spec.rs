@@ -255,10 +255,7 @@ const MAX_FILE: usize = 2 * 1024 * 1024;
 pub(super) fn from_file(text: &[u8], path: &Path) -> Result<(Built, Vec<String>)> {
     let at = path.display();
     if text.len() > MAX_FILE {
-        bail!(
-            "{at} has {} bytes, and a task at most {MAX_FILE}",
-            text.len()
-        );
+        bail!("{at} has more than {MAX_FILE} bytes, the most that a task may have");
     }
     let mut value: Value =
         serde_json::from_slice(text).with_context(|| format!("{at} is no JSON"))?;

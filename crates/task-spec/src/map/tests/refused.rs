@@ -236,6 +236,23 @@ fn dx29_bad_input_ports_outside_the_resources() {
 }
 
 #[test]
+fn bad_input_ranges_that_are_none_and_a_mapping_that_is_there_twice() {
+    let ports = |begin: &str, end: &str| {
+        format!(
+            r#""resources":[{{"name":"ports","type":"RANGES","ranges":{{"range":[{{"begin":1,"end":9}},{{"begin":{begin},"end":{end}}}]}}}}],"#
+        )
+    };
+    for (begin, end) in [("9", "1"), ("0", "18446744073709551615"), ("1", "65536")] {
+        let shown = format!("{begin}-{end}");
+        let texts = ["resources[ports].ranges.range[1]", &*shown];
+        check("", "", &ports(begin, end), &texts);
+    }
+    let twice = r#""network":"BRIDGE","port_mappings":[{"host_port":2,"container_port":80},{"host_port":2,"container_port":80}],"#;
+    let field = "container.docker.port_mappings[1]";
+    check(twice, "", &ports("1", "2"), &[field, "2 to 80", "twice"]);
+}
+
+#[test]
 fn row_port_mappings_are_refused_on_the_hosts_network_and_on_none() {
     let ports = r#""resources":[{"name":"ports","type":"RANGES","ranges":{"range":[{"begin":10000,"end":10009}]}}],"#;
     for network in ["HOST", "NONE"] {
