@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use crate::{codegen, crash, sh, tidy};
+use crate::{chaos, codegen, crash, engine, sh, tidy};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
@@ -24,7 +24,8 @@ pub(crate) struct Options {
     kills: u32,
 }
 
-/// In the order that compiles the least: what the tests build is what clippy and the docs read.
+/// In the order that compiles the least: what the tests build is what clippy and the docs read. `chaos` runs when it is asked
+/// for, and every night.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Step {
     Fmt,
@@ -36,6 +37,7 @@ enum Step {
     Docs,
     Demo,
     Crash,
+    Chaos,
     Package,
 }
 
@@ -123,8 +125,28 @@ fn perform(root: &Path, step: Step, options: &Options) -> Result<()> {
                 seed: None,
             },
         ),
+        Step::Chaos => chaos(root, options),
         Step::Package => crate::package::run(root),
     }
+}
+
+/// As its tests, where no engine can be had: a skip, or a failure when one is required.
+fn chaos(root: &Path, options: &Options) -> Result<()> {
+    let required = options.require.iter().flat_map(|names| names.split(','));
+    if let Err(error) = engine::Engine::can_be_had()
+        && !required.map(str::trim).any(|name| name == "docker")
+    {
+        println!("skipped: docker: {error:#}");
+        return Ok(());
+    }
+    chaos::run(
+        root,
+        &chaos::Options {
+            tasks: 200,
+            minutes: 3,
+            seed: None,
+        },
+    )
 }
 
 /// The first command of the README, with the promise that is made of it.
@@ -171,6 +193,7 @@ fn name(step: Step) -> &'static str {
         Step::Docs => "docs",
         Step::Demo => "demo",
         Step::Crash => "crash",
+        Step::Chaos => "chaos",
         Step::Package => "package",
     }
 }

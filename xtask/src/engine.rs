@@ -69,7 +69,11 @@ impl Engine {
         Self::up(&dir, &[])
     }
 
-    fn up(dir: &Path, rest: &[String]) -> Result<Self> {
+    /// Why there can be none on this machine, if so.
+    ///
+    /// # Errors
+    /// The reason.
+    pub(crate) fn can_be_had() -> Result<()> {
         for program in ["dockerd", "containerd"] {
             if !sh::in_path(program) {
                 bail!("`{program}` is not in PATH; install Debian's docker.io");
@@ -78,6 +82,11 @@ impl Engine {
         if !is_root()? {
             bail!("only root can run dockerd");
         }
+        Ok(())
+    }
+
+    fn up(dir: &Path, rest: &[String]) -> Result<Self> {
+        Self::can_be_had()?;
         fs::create_dir(dir).with_context(|| format!("creating {}", dir.display()))?;
         let dir = fs::canonicalize(dir).with_context(|| format!("finding {}", dir.display()))?;
         write(&dir.join(MARK), &cgroup_of(&dir))?;
@@ -90,6 +99,11 @@ impl Engine {
 
     pub(crate) fn address(&self) -> String {
         format!("unix://{}", self.socket().display())
+    }
+
+    /// The folder that was given to `up`.
+    pub(crate) fn dir(&self) -> &Path {
+        &self.dir
     }
 
     fn socket(&self) -> PathBuf {

@@ -8,6 +8,7 @@
 )]
 
 mod bench;
+mod chaos;
 mod ci;
 mod codegen;
 mod crash;
@@ -49,6 +50,8 @@ enum Command {
     Bench(bench::Options),
     /// Kill the supervisor at random moments under load, and check that nothing is lost.
     Crash(crash::Options),
+    /// Run Docker tasks while the daemon, the engine and the calls between them break.
+    Chaos(chaos::Options),
     /// Feed hostile input to one parser for a given time.
     Fuzz(fuzz::Options),
     /// A private Docker engine for tests, beside the machine's own.
@@ -69,6 +72,7 @@ fn main() -> ExitCode {
         Command::Tidy => tidy::run(&root),
         Command::Bench(options) => bench::run(&root, &options),
         Command::Crash(options) => crash::run(&root, &options),
+        Command::Chaos(options) => chaos::run(&root, &options),
         Command::Fuzz(options) => fuzz::run(&root, &options),
         Command::Engine(verb) => engine::run(&verb),
         Command::Dist => dist::run(&root),

@@ -349,7 +349,7 @@ fn parent(pid: i32) -> Option<i32> {
         .ok()
 }
 
-fn number(variable: &str) -> Option<u64> {
+pub(crate) fn number(variable: &str) -> Option<u64> {
     let text = std::env::var(variable).ok()?;
     Some(
         text.parse()
@@ -357,7 +357,7 @@ fn number(variable: &str) -> Option<u64> {
     )
 }
 
-fn drawn_seed() -> u64 {
+pub(crate) fn drawn_seed() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     u64::try_from(now.as_micros()).unwrap()
 }

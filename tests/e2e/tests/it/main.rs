@@ -1,6 +1,7 @@
 //! The real binary, from outside.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod chaos;
 mod crash;
 mod daemon;
 mod go_driver;

@@ -19,6 +19,11 @@ impl Random {
         z ^ (z >> 31)
     }
 
+    /// Another source, for somebody else.
+    pub(crate) fn split(&mut self) -> Self {
+        Self(self.next())
+    }
+
     /// A number below `bound`, which is not 0.
     pub(crate) fn below(&mut self, bound: usize) -> usize {
         let bound = u64::try_from(bound).unwrap();
