@@ -35,7 +35,7 @@ impl AgentArgs {
                     let at = socket.display();
                     return Err(
                         Fault::new(Exit::NoDaemon, format!("no agent answers at {at}"))
-                            .hint("start `longshore daemon`, name its configuration with -c FILE, or an agent with --agent")
+                            .hint("start `longshore daemon`, name its configuration with --config FILE, or an agent with --agent")
                             .into(),
                     );
                 }
@@ -55,7 +55,7 @@ impl AgentArgs {
         if self.agent.is_none() && matches!(error, AgentError::Connect { .. }) {
             let text = crate::fault::chain(&error.into());
             return Fault::new(Exit::NoDaemon, text)
-                .hint("start `longshore daemon`, name its configuration with -c FILE, or an agent with --agent")
+                .hint("start `longshore daemon`, name its configuration with --config FILE, or an agent with --agent")
                 .into();
         }
         error.into()

@@ -169,7 +169,7 @@ fn no_daemon(socket: &Path, error: &std::io::Error) -> anyhow::Error {
             format!("no daemon answers at {at}"),
         )
         .hint(
-            "start one with `longshore daemon`, or name its configuration with -c FILE or its \
+            "start one with `longshore daemon`, or name its configuration with --config FILE or its \
                      directory with --runtime-dir",
         )
         .into(),
@@ -177,7 +177,7 @@ fn no_daemon(socket: &Path, error: &std::io::Error) -> anyhow::Error {
             Exit::Failure,
             format!("the daemon at {at} serves root and its own user only"),
         )
-        .hint("run this as that user, or name another daemon with -c FILE or --runtime-dir")
+        .hint("run this as that user, or name another daemon with --config FILE or --runtime-dir")
         .into(),
         _ => Fault::new(Exit::Failure, format!("cannot connect to {at}: {error}")).into(),
     }

@@ -163,9 +163,37 @@ pub(crate) fn printable(text: &str) -> String {
         .collect()
 }
 
+/// The longest text in a table, in characters.
+const BRIEF: usize = 120;
+
+/// The first line of a text, cut for a table; the whole is in `--json`.
+pub(crate) fn brief(text: &str) -> String {
+    let text = text.trim();
+    let line = text.lines().next().unwrap_or_default();
+    let cut: String = line.chars().take(BRIEF).collect();
+    if cut.len() < text.len() {
+        format!("{}..", cut.trim_end())
+    } else {
+        cut
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_texts_are_cut_for_tables_and_short_ones_are_whole() {
+        let long = "\u{e9}".repeat(BRIEF + 1);
+        for (text, shown) in [
+            ("", String::new()),
+            (" short ", "short".to_owned()),
+            ("one\ntwo", "one..".to_owned()),
+            (&long, format!("{}..", "\u{e9}".repeat(BRIEF))),
+        ] {
+            assert_eq!(brief(text), shown);
+        }
+    }
 
     #[test]
     fn control_characters_do_not_reach_the_terminal() {

@@ -76,6 +76,11 @@ impl Board {
         });
     }
 
+    /// What was refused has not been looked at again: it is as wrong as it was, and for as long.
+    pub(crate) fn still_refused(&self, refused: (SystemTime, String)) {
+        self.change(|state| state.refused = Some(refused));
+    }
+
     /// A configuration was refused; the old one stays.
     pub(crate) fn refused(&self, reason: String) {
         if self

@@ -149,9 +149,8 @@ impl Reloader {
         let refused = self.board.now().refused.clone();
         if let Err(error) = self.put_in_force(&before, config).await {
             tracing::error!(%error, "the plugin directory's plugins are refused");
-        } else if let Some((_, reason)) = refused {
-            // The main file has not been looked at; what was wrong with it still is.
-            self.board.refused(reason);
+        } else if let Some(refused) = refused {
+            self.board.still_refused(refused);
         }
     }
 

@@ -163,7 +163,8 @@ fn check(sources: &Sources, json: bool, out: &mut Out) -> Result<Exit> {
         out.flush()?;
         return Err(Fault::all(Exit::Config, checked.errors).into());
     }
-    let path = checked.path.as_deref().unwrap_or("the defaults");
+    let defaults = || format!("no {}: the defaults", sources.path().display());
+    let path = checked.path.unwrap_or_else(defaults);
     let count = checked.plugins;
     out.line(format_args!(
         "{path}: valid, {count} plugin{}",

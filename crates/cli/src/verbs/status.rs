@@ -5,7 +5,7 @@ use longshore_control_api::{state_word, v1};
 
 use crate::control::{DaemonArgs, call, refused};
 use crate::fault::Exit;
-use crate::output::{Out, Table, Tone, printable};
+use crate::output::{Out, Table, Tone, brief, printable};
 use crate::signals::Interrupts;
 use crate::verbs::block_on;
 use crate::view;
@@ -72,7 +72,8 @@ fn print(args: &Args, status: &v1::Status, out: &mut Out) -> Result<()> {
     daemon(status, out)?;
     if args.name.is_some() {
         for plugin in &status.plugins {
-            self::plugin(plugin, out)?;
+            facts(plugin, out)?;
+            history(plugin, out)?;
         }
         return Ok(());
     }
@@ -213,7 +214,7 @@ pub(crate) fn plugins(plugins: &[v1::PluginStatus], out: &mut Out) -> Result<()>
         .iter()
         .filter(|plugin| plugin.state() != v1::State::Ready)
     {
-        let mut line = format!("{}: {}", plugin.name, plugin.reason);
+        let mut line = format!("{}: {}", plugin.name, brief(&plugin.reason));
         if plugin.reason.is_empty() {
             line = format!("{}: {}", plugin.name, state_word(plugin.state()));
         }
@@ -226,8 +227,8 @@ pub(crate) fn plugins(plugins: &[v1::PluginStatus], out: &mut Out) -> Result<()>
     Ok(())
 }
 
-/// Everything about one plugin.
-pub(crate) fn plugin(plugin: &v1::PluginStatus, out: &mut Out) -> Result<()> {
+/// How one plugin is.
+pub(crate) fn facts(plugin: &v1::PluginStatus, out: &mut Out) -> Result<()> {
     let state = plugin.state();
     let word = out.paint(view::tone(state), state_word(state));
     let name = out.paint(Tone::Bold, &plugin.name);
@@ -282,10 +283,15 @@ pub(crate) fn plugin(plugin: &v1::PluginStatus, out: &mut Out) -> Result<()> {
             "container", container.id
         ))?;
         if !container.last_exit.is_empty() {
-            let last = printable(&container.last_exit);
+            let last = printable(&brief(&container.last_exit));
             out.line(format_args!("  {:<12}{last}", "last exit"))?;
         }
     }
+    Ok(())
+}
+
+/// What became of one plugin lately.
+pub(crate) fn history(plugin: &v1::PluginStatus, out: &mut Out) -> Result<()> {
     if plugin.history.is_empty() {
         return Ok(());
     }
@@ -304,10 +310,10 @@ pub(crate) fn plugin(plugin: &v1::PluginStatus, out: &mut Out) -> Result<()> {
                 if transition.exit.is_empty() {
                     "-".to_owned()
                 } else {
-                    transition.exit.clone()
+                    brief(&transition.exit)
                 },
             ),
-            (Tone::Plain, transition.reason.clone()),
+            (Tone::Plain, brief(&transition.reason)),
         ]);
         if !transition.stderr.is_empty() {
             details.push((transition.at_ms, &transition.stderr));

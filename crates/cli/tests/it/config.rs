@@ -248,7 +248,7 @@ fn without_a_daemon_every_verb_that_needs_one_exits_4_with_a_hint() {
             lines.len() == 1
                 && lines[0].starts_with("error: no ")
                 && lines[0].contains("; hint: ")
-                && lines[0].contains("-c FILE"),
+                && lines[0].contains("--config FILE"),
             "{done:#?}"
         );
     }
@@ -287,4 +287,65 @@ fn a_user_that_is_not_known_is_its_plugins_trouble_alone() {
     assert_eq!(reloaded["complete"], true, "{reloaded}");
     assert!(named(&reloaded["warnings"].to_string()), "{reloaded}");
     daemon.endpoint("disks");
+}
+
+#[test]
+fn an_image_has_a_command_of_its_own() {
+    let home = Home::new();
+    let container = |rest: &str| {
+        let text = format!(
+            "[tasks]\nengine = \"unix:///nowhere.sock\"\n\n[plugins.a]\ntype = \"t\"\n\n\
+             [[plugins.a.containers]]\nservices = [\"node\"]\n{rest}\n"
+        );
+        home.write("c.toml", text).to_str().unwrap().to_owned()
+    };
+    let file = container("image = \"busybox\"");
+    home.run(["config", "check", "-c", &file]).exits(0);
+    let file = container("");
+    let done = home.run(["config", "check", "-c", &file]).exits(78);
+    assert!(
+        done.stderr.contains("containers[0].command: missing"),
+        "{done:#?}"
+    );
+}
+
+#[test]
+fn all_that_is_wrong_is_named_also_beside_a_broken_main_file() {
+    let home = Home::new();
+    std::fs::create_dir(home.join("csi.d")).unwrap();
+    home.write("csi.d/broken.json", "{\n  oops");
+    let dir = home.join("csi.d");
+    for (endpoint, words) in [
+        ("nonsense", "no endpoint"),
+        ("unix:relative.sock", "no endpoint"),
+        ("http://x", "http"),
+    ] {
+        let text = format!(
+            "[csi]\nplugin_dir = {dir:?}\n\n[plugins.a]\ntype = \"t\"\nendpoints = {{ node = {endpoint:?} }}\n"
+        );
+        let file = home.write("c.toml", text);
+        let done = home
+            .run(["config", "check", "-c", file.to_str().unwrap()])
+            .exits(78);
+        let lines: Vec<_> = done.stderr.lines().collect();
+        assert_eq!(lines.len(), 2, "{done:#?}");
+        assert!(
+            lines[1].contains("6: plugins.a.endpoints.node") && lines[1].contains(words),
+            "{done:#?}"
+        );
+        assert!(lines[0].contains("broken.json:2: "), "{done:#?}");
+    }
+}
+
+#[test]
+fn the_file_that_is_not_there_is_named() {
+    let home = Home::new();
+    let done = home.run(["config", "check"]).exits(0);
+    assert!(
+        done.stdout.starts_with("no /")
+            && done
+                .stdout
+                .ends_with("longshore.toml: the defaults: valid, 0 plugins\n"),
+        "{done:#?}"
+    );
 }

@@ -215,3 +215,26 @@ fn a_broken_file_of_the_plugin_directory_is_an_error_for_all_and_hurts_itself_al
     let line = format!("  so since {}; ", began.0.as_str().unwrap());
     assert!(text.contains(&line), "{text}");
 }
+
+#[test]
+fn an_error_of_the_main_file_is_as_old_as_it_was_when_the_plugin_directory_changes() {
+    let home = Home::new();
+    std::fs::create_dir(home.join("csi.d")).unwrap();
+    let config = format!("[csi]\nplugin_dir = {:?}\n", home.join("csi.d"));
+    let daemon = Daemon::start(home, &config);
+    daemon.home.write("longshore.toml", "oops");
+    daemon.run(["reload"]).exits(78);
+    let status = || daemon.run(["status", "--json"]).exits(3).json()["config"].clone();
+    let began = status();
+    daemon.home.write("csi.d/broken.json", "{\n  oops");
+    let later = eventually("the file is read", || {
+        let now = status();
+        let text = now["error"].as_str().unwrap().to_owned();
+        text.contains("broken.json").then_some(now)
+    });
+    assert!(
+        later["error"].as_str().unwrap().contains("longshore.toml"),
+        "{later}"
+    );
+    assert_eq!(later["error_at"], began["error_at"], "{later}");
+}

@@ -23,9 +23,23 @@ pub fn parse_log_filter(filter: &str) -> Result<Targets, String> {
             )));
         }
     }
-    let parsed = words.join(",").parse();
+    let names = |target: &str| words.iter().any(|word| word.starts_with(target));
+    let quiet = LOUD.iter().filter(|target| !names(target));
+    let mut all = words.clone();
+    let quiet: Vec<_> = quiet.map(|target| format!("{target}=warn")).collect();
+    // A level for all would have them say less than that.
+    if !words
+        .iter()
+        .any(|word| matches!(*word, "off" | "error" | "0" | "1"))
+    {
+        all.extend(quiet.iter().map(String::as_str));
+    }
+    let parsed = all.join(",").parse();
     parsed.map_err(|error: ParseError| refused(&error.to_string()))
 }
+
+/// Libraries below, which say ten lines for each call; they are heard at `warn` unless they are named.
+const LOUD: [&str; 4] = ["h2", "hyper", "tonic", "tower"];
 
 #[cfg(test)]
 mod tests {
@@ -43,6 +57,28 @@ mod tests {
             ("h2::codec", Level::ERROR, false),
         ] {
             assert_eq!(filter.would_enable(target, &level), enabled, "{target}");
+        }
+        for (text, target, level, enabled) in [
+            ("debug", "longshore", Level::DEBUG, true),
+            ("debug", "h2::codec::framed_read", Level::INFO, false),
+            ("trace", "hyper_util::client", Level::DEBUG, false),
+            ("debug", "h2::codec", Level::WARN, true),
+            ("debug,h2=debug", "h2::codec", Level::DEBUG, true),
+            (
+                "debug,hyper_util=trace",
+                "hyper_util::client",
+                Level::TRACE,
+                true,
+            ),
+            ("off", "h2::codec", Level::ERROR, false),
+            ("error", "hyper", Level::WARN, false),
+        ] {
+            let filter = parse_log_filter(text).unwrap();
+            assert_eq!(
+                filter.would_enable(target, &level),
+                enabled,
+                "{text} {target}"
+            );
         }
         for bad in ["inof", "", "info,x=loud", "info,longshore"] {
             let error = parse_log_filter(bad).unwrap_err();

@@ -170,7 +170,11 @@ impl Config {
         }
         let errors = problems.into_errors();
         if !errors.is_empty() {
-            return Err(ConfigErrors::of(errors));
+            // All that is wrong is told, also in the files beside this one.
+            let dir = plugin_dir.filter(|dir| dir.is_absolute());
+            let beside = dir.map(|dir| plugin_dir::read(&dir, &ground, &|_| None).errors);
+            let all = errors.into_iter().chain(beside.into_iter().flatten());
+            return Err(ConfigErrors::of(all.collect()));
         }
         let main = Main {
             ground,

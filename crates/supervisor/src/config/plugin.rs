@@ -239,13 +239,20 @@ fn check_info(info: &mesos::CsiPluginInfo, refusals: &mut Refusals) {
         _ => {}
     }
     for (index, endpoint) in info.endpoints.iter().enumerate() {
-        if let Err(error) = endpoint.endpoint.parse::<Endpoint>() {
-            let key = match service_of_number(endpoint.csi_service) {
-                Some(service) => format!("endpoints.{}", service.short()),
-                None => format!("endpoints[{index}]"),
-            };
-            refusals.note(key, error.to_string());
-        }
+        let message = match endpoint.endpoint.parse::<Endpoint>() {
+            // A daemon is anywhere.
+            Ok(Endpoint::Unix(path)) if !path.is_absolute() => format!(
+                "`{}` is no endpoint: write unix:///PATH, or tcp://HOST:PORT",
+                endpoint.endpoint
+            ),
+            Ok(_) => continue,
+            Err(error) => error.to_string(),
+        };
+        let key = match service_of_number(endpoint.csi_service) {
+            Some(service) => format!("endpoints.{}", service.short()),
+            None => format!("endpoints[{index}]"),
+        };
+        refusals.note(key, message);
     }
     for (index, container) in info.containers.iter().enumerate() {
         let key = |key: &str| format!("containers[{index}].{key}");

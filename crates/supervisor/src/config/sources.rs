@@ -192,6 +192,12 @@ impl Sources {
             .filter(|path| path.is_absolute())
     }
 
+    /// The main file, which may be missing when none is named.
+    #[must_use]
+    pub fn path(&self) -> PathBuf {
+        self.main_file().0
+    }
+
     /// The main file and whether it must exist.
     fn main_file(&self) -> (PathBuf, bool) {
         if let Some(path) = &self.file {

@@ -40,7 +40,7 @@ pub(crate) fn run(args: &Args, out: &mut Out) -> Result<Exit> {
         }))?;
         return Ok(Exit::Success);
     }
-    status::plugin(&plugin, out)?;
+    status::facts(&plugin, out)?;
     if let Some(counted) = &plugin.metrics {
         out.line(format_args!(
             "  {:<10}{} container terminations; rpcs: {} pending, {} finished, {} failed, {} cancelled",
@@ -56,6 +56,7 @@ pub(crate) fn run(args: &Args, out: &mut Out) -> Result<Exit> {
         out.line("")?;
         super::probe::capabilities(driver, out)?;
     }
+    status::history(&plugin, out)?;
     if !found.config_json.is_empty() {
         out.line(format_args!("\nconfigured in {}", found.origin))?;
         out.line(&found.config_json)?;

@@ -50,6 +50,11 @@ fn command_info(raw: &RawContainer, refusals: &mut Refusals) -> mesos::CommandIn
             arguments: argv.clone(),
             ..Default::default()
         },
+        // The image's own.
+        (None, None) if raw.image.is_some() => mesos::CommandInfo {
+            shell: Some(false),
+            ..Default::default()
+        },
         (None, None) => mesos::CommandInfo::default(),
     };
     let program = raw.command.as_ref().and_then(|argv| argv.first());
