@@ -72,6 +72,12 @@ impl Fault {
         }
     }
 
+    /// The same, with the exit code that `change` makes of its own.
+    pub(crate) fn ending(mut self, change: impl FnOnce(Exit) -> Exit) -> Self {
+        self.exit = change(self.exit);
+        self
+    }
+
     /// How the command ends by it.
     pub(crate) fn exit(&self) -> Exit {
         self.exit

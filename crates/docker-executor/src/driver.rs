@@ -149,10 +149,13 @@ impl Driver {
         self.state.step(event, now, &mut actions);
         self.perform_all(actions);
         let (paused, silent) = (self.state.is_paused(), self.state.is_engine_silent());
-        let container = self.state.container();
+        let (container, problem) = (self.state.container(), self.state.problem());
         self.shared.outbox.show(|view| {
             view.paused = paused;
             view.engine_silent = silent;
+            if view.problem.as_deref() != problem {
+                view.problem = problem.map(str::to_owned);
+            }
             if view.container.as_deref() != container {
                 view.container = container.map(str::to_owned);
             }

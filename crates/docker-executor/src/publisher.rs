@@ -43,6 +43,8 @@ pub struct TaskView {
     pub paused: bool,
     /// The engine did not answer when it was last asked.
     pub engine_silent: bool,
+    /// Why the launch does not go on for the moment, while it is tried again.
+    pub problem: Option<String>,
     /// How far the pull of the image is, while there is one.
     pub pull: Option<longshore_engine::PullProgress>,
     /// Output that the engine threw away before it was read.
@@ -96,6 +98,7 @@ impl Outbox {
             init: None,
             paused: false,
             engine_silent: false,
+            problem: None,
             pull: None,
             log_gaps: 0,
             over: record.stage == Stage::Over,

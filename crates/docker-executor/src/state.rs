@@ -85,6 +85,8 @@ pub struct State {
     pub(crate) deaf: bool,
     /// The last call of the engine was not answered.
     pub(crate) engine_silent: bool,
+    /// What the engine's last call failed with, when it is tried again.
+    pub(crate) problem: Option<String>,
     pub(crate) inspect_at: Option<Duration>,
     pub(crate) completion_at: Option<Duration>,
     /// When RUNNING is told though the container could not be looked at.
@@ -266,6 +268,7 @@ impl State {
             inspecting: false,
             deaf: false,
             engine_silent: false,
+            problem: None,
             inspect_at: None,
             completion_at,
             running_by: None,
@@ -324,6 +327,16 @@ impl State {
     #[must_use]
     pub const fn is_engine_silent(&self) -> bool {
         self.engine_silent
+    }
+
+    /// What the launch waits for, while it is tried again.
+    #[must_use]
+    pub fn problem(&self) -> Option<&str> {
+        let launching = matches!(
+            self.phase,
+            Phase::Pulling | Phase::Creating(_) | Phase::Starting(_)
+        );
+        self.problem.as_deref().filter(|_| launching)
     }
 
     /// Looks at the container, unless that is under way.

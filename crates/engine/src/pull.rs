@@ -73,7 +73,8 @@ pub enum PullAuth {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PullProgress {
-    /// The engine's last words, as `Downloading` or `Pull complete`.
+    /// The engine's last words, as `Downloading` or `Pull complete`; `the registry is asked` before them, and empty while it is
+    /// not known yet whether the image has to be pulled.
     pub status: String,
     /// Layers that were named so far.
     pub layers: usize,

@@ -57,7 +57,7 @@ pub enum TaskManagerError {
         id: String,
     },
     /// A task that has not ended is not removed.
-    #[error("task {id:?} has not ended: stop it first, or remove it by force")]
+    #[error("task {id:?} has not ended: stop it first, or remove it by force (`task rm -f`)")]
     Running {
         /// The id.
         id: String,

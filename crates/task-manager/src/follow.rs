@@ -33,6 +33,9 @@ pub(crate) fn follow(task: Task, sandbox: PathBuf, changed: watch::Sender<u64>) 
         )
     };
     let ended = first.has_ended();
+    if !ended {
+        log(&TaskStatus::default(), &first);
+    }
     let (sender, status) = watch::channel(Arc::new(first));
     changed.send_modify(|generation| *generation += 1);
     // Of one that has ended nothing changes any more.
@@ -51,6 +54,7 @@ pub(crate) fn follow(task: Task, sandbox: PathBuf, changed: watch::Sender<u64>) 
                 let next = of(&task, &sandbox, &view, last.as_ref(), &before);
                 if next != *before {
                     let ended = next.has_ended();
+                    log(&before, &next);
                     let next = TaskStatus {
                         generation: before.generation + 1,
                         ..next
@@ -67,6 +71,21 @@ pub(crate) fn follow(task: Task, sandbox: PathBuf, changed: watch::Sender<u64>) 
     Handle { task, status }
 }
 
+/// Each change of the state is one line.
+fn log(before: &TaskStatus, next: &TaskStatus) {
+    let (task, from, to) = (&next.id, before.state, next.state);
+    if from != to {
+        let (reason, ending) = (&next.message, &next.ending);
+        let code = next.has_ended().then_some(next.exit_code);
+        tracing::info!(task, from, to, reason, ending, code, "task");
+    }
+    if next.waiting != before.waiting
+        && let Some(reason) = &next.waiting
+    {
+        tracing::info!(task, reason, "the launch of a task waits");
+    }
+}
+
 /// The status of now. Its generation is the one before.
 fn of(
     task: &Task,
@@ -80,6 +99,7 @@ fn of(
     let state = last.map(MesosStatus::state);
     let phase = phase(state);
     let ended = phase == Phase::Ended;
+    let unhealthy = last.is_some_and(|last| last.healthy == Some(false));
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
     let addresses = last
         .and_then(|last| last.container_status.as_ref())
@@ -107,7 +127,11 @@ fn of(
             .and_then(|last| last.reason)
             .and_then(|reason| Reason::try_from(reason).ok())
             .map_or("", |reason| reason.as_str_name()),
-        message: last.map(|last| text(&last.message)).unwrap_or_default(),
+        message: match last.map(|last| text(&last.message)) {
+            // What was said of its health is why.
+            None | Some(_) if phase == Phase::Killing && unhealthy => before.message.clone(),
+            message => message.unwrap_or_default(),
+        },
         ending: last.filter(|_| ended).and_then(ending).unwrap_or_default(),
         exit_code: last
             .filter(|_| ended)
@@ -128,6 +152,7 @@ fn of(
             .collect(),
         generation: before.generation,
         pull: view.pull.clone().filter(|_| !ended),
+        waiting: view.problem.clone().filter(|_| phase == Phase::Starting),
         data: last
             .and_then(|last| last.data.clone())
             .unwrap_or_else(|| before.data.clone()),

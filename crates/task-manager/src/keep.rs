@@ -40,9 +40,26 @@ pub(crate) async fn engine(shared: Arc<Shared>) {
             changed
         });
         if changed {
+            log(&shared.engine_status.borrow(), !shared.handles().is_empty());
             shared.bump();
         }
         tokio::time::sleep(LOOK).await;
+    }
+}
+
+/// Whether the engine answers matters to a person where there are tasks.
+fn log(engine: &EngineStatus, tasks: bool) {
+    match (&engine.silent, tasks) {
+        (None, _) => {
+            let version = engine.version.as_deref();
+            tracing::info!(version, "the engine of the tasks answers");
+        }
+        (Some((_, reason)), true) => {
+            tracing::warn!(reason, "the engine of the tasks does not answer");
+        }
+        (Some((_, reason)), false) => {
+            tracing::info!(reason, "the engine of the tasks does not answer");
+        }
     }
 }
 

@@ -18,7 +18,8 @@ use tokio::task::JoinSet;
 use crate::follow::{Handle, follow};
 use crate::sandboxes::{MAPPED, Sandboxes};
 use crate::{
-    EngineStatus, ManagerOptions, NewTask, TaskManagerError, TaskStatus, id, keep, redacted, signal,
+    EngineStatus, ManagerOptions, NewTask, Phase, TaskManagerError, TaskStatus, id, keep, redacted,
+    signal,
 };
 
 /// Who we are, in the labels of containers.
@@ -307,7 +308,16 @@ impl TaskManager {
         self.shared.forget(id, &handle, within).await
     }
 
-    /// The output of a task whose output stays with the engine; `None` for any other.
+    /// Whether the output of a task stays with the engine.
+    ///
+    /// # Errors
+    /// [`TaskManagerError::Unknown`].
+    pub fn has_engine_logs(&self, id: &str) -> Result<bool, TaskManagerError> {
+        Ok(self.shared.handle(id)?.task.log_mode() == LogMode::Engine)
+    }
+
+    /// The output of a task whose output stays with the engine: all, or the last `tail` lines; with `follow` waits until its
+    /// container has been started. `None` while there is no container, and for a task that never had one.
     ///
     /// # Errors
     /// [`TaskManagerError::Unknown`]; what the engine says.
@@ -315,18 +325,24 @@ impl TaskManager {
         &self,
         id: &str,
         follow: bool,
+        tail: Option<u64>,
     ) -> Result<Option<LogStream>, TaskManagerError> {
         let handle = self.shared.handle(id)?;
-        if handle.task.log_mode() != LogMode::Engine {
-            return Ok(None);
+        if follow {
+            let mut status = handle.status.clone();
+            let started = status.wait_for(|status| status.phase != Phase::Starting);
+            // The last status of a task that has ended is there for good.
+            let _gone = started.await.is_err();
         }
-        let options = if follow {
-            LogOptions::follow()
-        } else {
-            LogOptions::default()
+        let Some(container) = handle.task.watch().borrow().container.clone() else {
+            return Ok(None);
         };
-        let name = handle.task.container_name();
-        Ok(Some(self.shared.engine.logs(name, &options).await?))
+        let options = LogOptions {
+            follow,
+            tail,
+            ..LogOptions::default()
+        };
+        Ok(Some(self.shared.engine.logs(&container, &options).await?))
     }
 
     /// What is known of the engine, now and from now on.

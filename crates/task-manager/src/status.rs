@@ -59,6 +59,8 @@ pub struct TaskStatus {
     pub generation: u64,
     /// The pull that is under way.
     pub pull: Option<PullProgress>,
+    /// Why the launch does not go on for the moment, while it is tried again.
+    pub waiting: Option<String>,
     /// What the engine said of the container last, in JSON; empty when it said nothing.
     pub data: Vec<u8>,
 }

@@ -38,6 +38,14 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     longshore_supervisor::parse_duration(text)
 }
 
+/// The same, where docker counts in seconds.
+pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
+    match text.parse::<u32>() {
+        Ok(seconds) => Ok(Duration::from_secs(seconds.into())),
+        Err(_) => duration(text),
+    }
+}
+
 /// Milliseconds as the control service counts them.
 pub(crate) fn millis(span: Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX)

@@ -103,6 +103,14 @@ fn bad_input_is_refused_by_name_as_docker_exits() {
         let done = run(&home, "unix:///nowhere.sock", args).exits(125);
         assert!(done.stderr.contains(words), "{args:?}: {done:?}");
     }
+    // A good reason stands alone.
+    for args in [
+        &["run", "-it", "image"][..],
+        &["run", "--link", "a", "image"],
+    ] {
+        let done = run(&home, "unix:///nowhere.sock", args).exits(125);
+        assert_eq!(done.stderr.lines().count(), 1, "{done:?}");
+    }
     let remote = run(&home, "tcp://host:2375", &["run", "image"]).exits(125);
     assert!(remote.stderr.contains("tcp://host:2375"), "{remote:?}");
 }
@@ -379,7 +387,7 @@ fn the_verbs_go_to_the_daemon() {
     assert_eq!(listed.stdout, format!("{name}\n"));
     let inspected = daemon.run(["task", "inspect", &name]).exits(0);
     assert!(
-        inspected.stdout.contains("\"k\": \"v\"") && !inspected.stdout.contains("hunter2"),
+        inspected.stdout.contains("k=v") && !inspected.stdout.contains("hunter2"),
         "{inspected:?}"
     );
     let attached = daemon
@@ -397,9 +405,31 @@ fn the_verbs_go_to_the_daemon() {
             .contains("hup")
             .then_some(())
     });
-    let running = daemon.run(["task", "rm", &name]).exits(3);
-    assert!(running.stderr.contains("stop it first"), "{running:?}");
-    daemon.run(["task", "stop", "-t", "60", &name]).exits(0);
+    let running = daemon.run(["task", "rm", &name]).exits(1);
+    assert!(running.stderr.contains("task rm -f"), "{running:?}");
+    let no_signal = daemon.run(["task", "kill", "-s", "NOPE", &name]).exits(2);
+    assert!(no_signal.stderr.contains("\"NOPE\""), "{no_signal:?}");
+    let late = daemon
+        .run(["task", "wait", "--timeout", "1", &name])
+        .exits(3);
+    assert!(late.stderr.contains("has not ended"), "{late:?}");
+    // What there is none of keeps no other from its turn.
+    for (verb, code) in [("kill", 1), ("stop", 1), ("wait", 1)] {
+        let mut args = vec!["task", verb, "none-1", &name, "none-2"];
+        if verb == "kill" {
+            args.extend(["-s", "HUP"]);
+        }
+        let done = daemon.run(args).exits(code);
+        assert!(
+            done.stderr.contains("none-1") && done.stderr.contains("none-2"),
+            "{done:?}"
+        );
+        assert_eq!(done.stdout.lines().count(), 1, "{done:?}");
+    }
+    // One that has ended is stopped, and gets no signal.
+    daemon.run(["task", "stop", &name]).exits(0);
+    let killed = daemon.run(["task", "kill", &name]).exits(1);
+    assert!(killed.stderr.contains("has ended"), "{killed:?}");
     let ended = task(&daemon, &name);
     assert_eq!(
         (&ended["exit_code"], &ended["ending"]),
@@ -410,11 +440,106 @@ fn the_verbs_go_to_the_daemon() {
     assert_eq!(all["tasks"].as_array().unwrap().len(), 2, "{all}");
     let log = daemon.log();
     assert!(!log.contains("hunter2"), "{log}");
-    for task in all["tasks"].as_array().unwrap() {
-        daemon
-            .run(["task", "rm", task["id"].as_str().unwrap()])
-            .exits(0);
+    let told = |to: &str| {
+        let of_it = log.lines().filter(|line| line.contains(&name));
+        of_it
+            .filter(|line| line.contains(&format!("\"to\":\"{to}\"")))
+            .count()
+    };
+    for to in ["TASK_STARTING", "TASK_RUNNING", "TASK_KILLING"] {
+        assert_eq!(told(to), 1, "{to}: {log}");
     }
+    let ids = all["tasks"].as_array().unwrap().iter();
+    let ids: Vec<_> = ids.map(|task| task["id"].as_str().unwrap()).collect();
+    let mut rm = vec!["task", "rm", "none"];
+    rm.extend(ids);
+    let done = daemon.run(rm).exits(1);
+    assert_eq!(done.stdout.lines().count(), 2, "{done:?}");
+    let left = daemon.run(["task", "ls", "-a"]).exits(0);
+    assert_eq!(left.stdout, "there are no tasks\n");
+}
+
+#[test]
+fn what_a_launch_waits_for_is_told_at_once_and_shown() {
+    let daemon = daemon(Home::new(), "unix:///nowhere.sock");
+    let mut child = daemon
+        .home
+        .command(["task", "run", "--name", "waits", "image"])
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut told = BufReader::new(child.stderr.take().unwrap()).lines();
+    let line = told.next().unwrap().unwrap();
+    assert!(
+        line.contains("/nowhere.sock") && line.ends_with("; waiting"),
+        "{line}"
+    );
+    let shown = task(&daemon, "waits");
+    let waiting = shown["waiting"].as_str().unwrap();
+    assert!(waiting.contains("/nowhere.sock"), "{shown}");
+    for args in [&["task", "ls"][..], &["task", "inspect", "waits"]] {
+        let done = daemon.run(args).exits(0);
+        assert!(done.stdout.contains("/nowhere.sock"), "{done:?}");
+    }
+    daemon.run(["task", "rm", "-f", "waits"]).exits(0);
+    child.wait().unwrap();
+}
+
+#[test]
+fn output_that_stays_with_the_engine_is_shown_from_its_first_line_on() {
+    let Some((home, engine)) = home() else { return };
+    let script = "echo one; echo two; echo three; exit 4";
+    let words = [
+        "task", "run", "--logs", "engine", TEST_IMAGE, "sh", "-c", script,
+    ];
+    let local = run(&home, &engine, &words[1..]).exits(4);
+    assert_eq!(local.stdout, "one\ntwo\nthree\n");
+    let daemon = daemon(home, &engine);
+    let beside = daemon.run(words).exits(4);
+    assert_eq!(beside.stdout, "one\ntwo\nthree\n");
+    // One that never had a container has no output.
+    let never = daemon
+        .run([
+            "task",
+            "run",
+            "--logs",
+            "engine",
+            "--network",
+            "none-such",
+            TEST_IMAGE,
+        ])
+        .exits(125);
+    assert!(never.stderr.contains("none-such"), "{never:?}");
+    let listed = daemon.run(["task", "ls", "-a", "-q"]).exits(0);
+    for (id, output) in listed.stdout.lines().zip(["three\n", ""]) {
+        let logs = daemon.run(["task", "logs", "--tail", "1", id]).exits(0);
+        assert_eq!(logs.stdout, output);
+        daemon.run(["task", "rm", id]).exits(0);
+    }
+}
+
+#[test]
+fn the_end_of_the_output_is_counted_in_lines_as_with_docker() {
+    let Some((home, engine)) = home() else { return };
+    let daemon = daemon(home, &engine);
+    let script = "echo one; echo two; printf three";
+    let run = [
+        "task", "run", "--name", "lines", TEST_IMAGE, "sh", "-c", script,
+    ];
+    daemon.run(run).exits(0);
+    for (tail, expected) in [
+        ("0", ""),
+        ("1", "three"),
+        ("2", "two\nthree"),
+        ("all", "one\ntwo\nthree"),
+    ] {
+        let logs = daemon.run(["task", "logs", "-n", tail, "lines"]).exits(0);
+        assert_eq!(logs.stdout, expected, "{tail}");
+    }
+    daemon
+        .run(["task", "logs", "--tail", "x", "lines"])
+        .exits(2);
+    daemon.run(["task", "rm", "lines"]).exits(0);
 }
 
 #[test]

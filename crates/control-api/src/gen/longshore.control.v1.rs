@@ -71,6 +71,10 @@ pub struct Task {
     /// Absent when nothing is being pulled.
     #[prost(message, optional, tag = "18")]
     pub pull: ::core::option::Option<TaskPull>,
+    /// Why the launch does not go on for the moment, while it is tried again: an engine that does not answer, a pull that
+    /// failed. Empty otherwise.
+    #[prost(string, tag = "19")]
+    pub waiting: ::prost::alloc::string::String,
 }
 /// The progress of a pull.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -187,9 +191,9 @@ pub struct TaskLogsRequest {
     pub id: ::prost::alloc::string::String,
     #[prost(bool, tag = "2")]
     pub follow: bool,
-    /// How much of the end of each file comes first; 0 for all.
-    #[prost(uint64, tag = "3")]
-    pub tail_bytes: u64,
+    /// How many lines of the end of each stream come first; absent for all.
+    #[prost(uint64, optional, tag = "4")]
+    pub tail_lines: ::core::option::Option<u64>,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct TaskLogsResponse {

@@ -21,6 +21,9 @@ use crate::{
 pub(crate) const HOOK: Duration = Duration::from_secs(10);
 /// How long processes that the engine does not know are waited for.
 const SWEEP: Duration = Duration::from_secs(10);
+/// How long the engine may take to say whether an image is there before that is shown, and in which words.
+const SOON: Duration = Duration::from_secs(3);
+const SLOW: &str = "it has not answered for 3s";
 /// How long a removal waits for the rest of the output.
 pub(super) const REST: Duration = Duration::from_secs(300);
 
@@ -76,13 +79,26 @@ impl Driver {
         let shared = Arc::clone(&self.shared);
         let handle = self.call(async move {
             let mut progress = pull.progress();
+            let slow = tokio::time::sleep(SOON);
+            tokio::pin!(slow);
             let result = loop {
                 tokio::select! {
                     biased;
                     result = pull.done() => break result,
                     Ok(()) = progress.changed() => {
                         let now = progress.borrow_and_update().clone();
-                        shared.outbox.show(|view| view.pull = Some(now));
+                        shared.outbox.show(|view| {
+                            view.problem = view.problem.take().filter(|it| it != SLOW);
+                            view.pull = Some(now);
+                        });
+                    }
+                    // It is known only later whether it will ever answer; whoever looks is told before.
+                    () = &mut slow, if !slow.is_elapsed() => {
+                        shared.outbox.show(|view| {
+                            if view.pull.is_none() && view.problem.is_none() {
+                                view.problem = Some(SLOW.to_owned());
+                            }
+                        });
                     }
                 }
             };

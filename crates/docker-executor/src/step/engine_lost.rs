@@ -5,6 +5,7 @@ use std::time::Duration;
 use longshore_engine::EngineError;
 
 use super::{LATER, SOON};
+use crate::publisher::chain;
 use crate::state::{Init, Phase, State};
 use crate::{Action, Ending, Held, labels};
 
@@ -12,6 +13,8 @@ impl State {
     /// The engine has answered, or has not.
     pub(super) fn heard(&mut self, error: Option<&EngineError>) {
         self.engine_silent = error.is_some_and(EngineError::is_engine_absent);
+        let retried = error.filter(|error| error.is_retryable());
+        self.problem = retried.map(|error| chain(error));
     }
 
     /// The container could not be looked at.

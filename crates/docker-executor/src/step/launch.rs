@@ -65,7 +65,7 @@ impl State {
     ) {
         let error = match result {
             Ok(id) => {
-                self.engine_silent = false;
+                self.heard(None);
                 self.container = Some(id);
                 match self.phase {
                     Phase::Creating(_) => self.mark(actions),

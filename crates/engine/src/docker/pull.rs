@@ -16,6 +16,8 @@ use crate::image::{ImageInfo, ImageReference, is_image_id};
 use crate::pull::{PullAuth, PullPolicy, PullProgress, PullRequest};
 
 const REGISTRY_AUTH: HeaderName = HeaderName::from_static("x-registry-auth");
+/// The status of a pull before the engine has said a word of it.
+const ASKED: &str = "the registry is asked";
 /// So many layers are counted.
 const MAX_LAYERS: usize = 1000;
 /// Longest status that is kept.
@@ -99,6 +101,7 @@ async fn load(
         value.set_sensitive(true);
         call.header = Some((REGISTRY_AUTH, value));
     }
+    progress.send_modify(|now| ASKED.clone_into(&mut now.status));
     let stalled = || EngineError::PullStalled {
         image: image.to_owned(),
         after: request.inactivity,

@@ -273,3 +273,17 @@ async fn dx31_what_an_image_says_of_itself_is_read_from_config_in_each_of_its_fo
         assert!(!error.to_string().contains("A=1"), "{error}");
     }
 }
+
+#[tokio::test]
+async fn a_pull_is_told_before_the_engine_says_a_word_of_it_and_an_image_that_is_there_has_none() {
+    let daemon = registry(Reply::Stay(Vec::new()));
+    let pull = daemon.engine().pull(PullRequest::new("i"));
+    let mut progress = pull.progress();
+    let asked = progress.wait_for(|now| !now.status.is_empty());
+    let asked = tokio::time::timeout(Duration::from_secs(60), asked).await;
+    assert_eq!(asked.unwrap().unwrap().status, "the registry is asked");
+    let daemon = Daemon::start(|_, _| answer(200, IMAGE));
+    let mut pull = daemon.engine().pull(PullRequest::new("i"));
+    pull.done().await.unwrap();
+    assert_eq!(pull.progress().borrow().status, "");
+}

@@ -16,7 +16,9 @@ use longshore_docker_executor::HostProcesses;
 use longshore_engine::{DockerConfig, DockerEngine};
 use longshore_mesos_api::v1::TaskInfo;
 use longshore_mesos_api::{DecodeLimits, decode, json};
-use longshore_task_manager::{LogMode, NewTask, TaskManager, TaskManagerError, TaskStatus};
+use longshore_task_manager::{
+    EngineStatus, LogMode, NewTask, TaskManager, TaskManagerError, TaskStatus,
+};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::Instant;
 use tokio_stream::Stream;
@@ -74,6 +76,7 @@ impl Tasks {
             }
         };
         let address = endpoint.to_string();
+        tracing::info!(engine = address, "tasks run on this engine");
         let engine = Arc::new(DockerEngine::new(DockerConfig::new(endpoint)));
         let options = settings.options(state_dir);
         let manager =
@@ -118,6 +121,16 @@ impl Tasks {
                 wanted: true,
                 ..v1::TaskEngine::default()
             },
+        }
+    }
+
+    /// A task with what is known of the engine.
+    fn shown(&self, task: &TaskStatus) -> v1::Task {
+        match self {
+            Self::There {
+                manager, address, ..
+            } => convert::task(task, &manager.engine().borrow(), address),
+            Self::Absent(_) => convert::task(task, &EngineStatus::default(), ""),
         }
     }
 
@@ -211,7 +224,7 @@ impl tasks_server::Tasks for TaskControl {
         let tasks = self.tasks.manager()?.tasks();
         let shown = tasks.iter().filter(|task| all || !task.has_ended());
         Ok(Response::new(v1::ListTasksResponse {
-            tasks: shown.map(|task| convert::task(task)).collect(),
+            tasks: shown.map(|task| self.tasks.shown(task)).collect(),
             engine: Some(self.tasks.engine()),
         }))
     }
@@ -226,7 +239,7 @@ impl tasks_server::Tasks for TaskControl {
         let info = manager.info(&id).map_err(|error| refused(&error))?;
         let task_json = json::to_vec(&info).map_err(|error| Status::internal(error.to_string()))?;
         Ok(Response::new(v1::InspectTaskResponse {
-            task: Some(convert::task(&status)),
+            task: Some(self.tasks.shown(&status)),
             task_json: String::from_utf8_lossy(&task_json).into_owned(),
             container_json: String::from_utf8_lossy(&status.data).into_owned(),
         }))
@@ -236,19 +249,28 @@ impl tasks_server::Tasks for TaskControl {
         &self,
         request: Request<v1::WatchTaskRequest>,
     ) -> Result<Response<Self::WatchTaskStream>, Status> {
-        let mut status = watched(self.tasks.manager()?, &request.into_inner().id)?;
+        let manager = self.tasks.manager()?;
+        let mut status = watched(manager, &request.into_inner().id)?;
+        let (tasks, mut engine) = (self.tasks.clone(), manager.engine());
         let slot = self.slot()?;
         let stop = self.stop.clone();
         let (sender, receiver) = mpsc::channel(1);
         self.tracker.spawn(async move {
             let _slot = slot;
+            let mut last = None;
             loop {
                 let now = Arc::clone(&status.borrow_and_update());
-                if sender.send(Ok(convert::task(&now))).await.is_err() || now.has_ended() {
-                    return;
+                let shown = tasks.shown(&now);
+                if last.as_ref() != Some(&shown) {
+                    if sender.send(Ok(shown.clone())).await.is_err() || now.has_ended() {
+                        return;
+                    }
+                    last = Some(shown);
                 }
                 tokio::select! {
                     changed = status.changed() => if changed.is_err() { return },
+                    // It tells why a launch waits.
+                    changed = engine.changed() => if changed.is_err() { return },
                     () = sender.closed() => return,
                     () = stop.cancelled() => return,
                 }
@@ -267,7 +289,7 @@ impl tasks_server::Tasks for TaskControl {
         let ended = status.wait_for(|status| status.has_ended());
         tokio::select! {
             ended = tokio::time::timeout_at(deadline, ended) => match ended {
-                Ok(Ok(status)) => Ok(Response::new(convert::task(&status))),
+                Ok(Ok(status)) => Ok(Response::new(self.tasks.shown(&status))),
                 Ok(Err(_)) => Err(Status::not_found(format!("task {id:?} is gone"))),
                 Err(_) => Err(Status::deadline_exceeded(format!("task {id:?} has not ended"))),
             },
@@ -315,26 +337,24 @@ impl tasks_server::Tasks for TaskControl {
         let v1::TaskLogsRequest {
             id,
             follow,
-            tail_bytes,
+            tail_lines,
         } = request.into_inner();
-        let manager = self.tasks.manager()?;
-        let status = watched(manager, &id)?;
+        let manager = self.tasks.manager()?.clone();
+        let status = watched(&manager, &id)?;
         let slot = self.slot()?;
-        let source = match manager.engine_logs(&id, follow).await {
-            Ok(Some(stream)) => output::Source::Engine(stream),
-            Ok(None) => output::Source::Files {
-                status,
-                tail_bytes,
-                follow,
-            },
-            Err(error) => return Err(refused(&error)),
+        let output = output::Output {
+            manager,
+            id,
+            status,
+            follow,
+            tail: tail_lines,
         };
         let stop = self.stop.clone();
         let (sender, receiver) = mpsc::channel(4);
         self.tracker.spawn(async move {
             let _slot = slot;
             tokio::select! {
-                () = output::send(source, sender) => {}
+                () = output::send(output, sender) => {}
                 () = stop.cancelled() => {}
             }
         });

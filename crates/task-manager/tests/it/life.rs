@@ -203,7 +203,7 @@ async fn output_that_stays_with_the_engine_is_there_until_the_removal() {
     assert_eq!(ended.sandbox, None);
     let mut logs = bed
         .manager
-        .engine_logs("one", false)
+        .engine_logs("one", false, None)
         .await
         .unwrap()
         .unwrap();

@@ -71,6 +71,16 @@ pub(super) fn finish(
             ),
         ));
     }
+    if outside && (!spec.ports.is_empty() || spec.publish_all_ports) {
+        return Err(refused(
+            "container.docker.parameters",
+            "publish",
+            format!(
+                "a container in the network {:?} has no ports of its own: leave the port out, or take another network",
+                shown(&spec.network)
+            ),
+        ));
+    }
     if matches!(spec.network, NetworkMode::Host)
         && let Some(name) = &info.hostname
     {

@@ -84,7 +84,7 @@ impl DemoTask {
         let request = TaskLogsRequest {
             id: id.clone(),
             follow: true,
-            tail_bytes: 0,
+            tail_lines: None,
         };
         let mut chunks = call(client.task_logs(request)).await?;
         let mut said = Vec::new();

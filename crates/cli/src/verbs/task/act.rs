@@ -9,9 +9,9 @@ use serde_json::json;
 use super::connect;
 use super::wait::ended;
 use crate::control::{DaemonArgs, call, call_within};
-use crate::fault::Exit;
+use crate::fault::{Exit, Fault, report};
 use crate::output::{JSON_VERSION, Out};
-use crate::verbs::{block_on, duration, millis};
+use crate::verbs::{block_on, millis, seconds};
 
 /// What every one of them takes.
 #[derive(Debug, clap::Args)]
@@ -53,64 +53,97 @@ pub(crate) struct Rm {
     subject: Subject,
 }
 
-/// Docker counts in seconds.
-fn seconds(text: &str) -> Result<Duration, String> {
-    match text.parse::<u32>() {
-        Ok(seconds) => Ok(Duration::from_secs(seconds.into())),
-        Err(_) => duration(text),
-    }
-}
-
 /// How long a forced removal may take: an engine that hangs is waited for.
 const REMOVAL: Duration = Duration::from_secs(130);
 
 pub(crate) fn stop(args: &Stop, out: &mut Out) -> Result<Exit> {
     block_on(async {
         let mut tasks = connect(&args.subject.daemon).await?;
+        let mut failures = Failures::default();
         // All at once, then wait for each.
+        let mut asked = Vec::new();
         for id in &args.subject.ids {
             let request = StopTaskRequest {
                 id: id.clone(),
                 grace_ms: args.time.map(millis),
             };
-            call(tasks.stop_task(request)).await?;
+            match call(tasks.stop_task(request)).await {
+                Ok(_) => asked.push(id),
+                Err(error) => failures.tell(error),
+            }
         }
-        for id in &args.subject.ids {
-            ended(&mut tasks, id).await?;
-            done(&args.subject, "stop", id, out)?;
+        for id in asked {
+            match ended(&mut tasks, id).await {
+                Ok(_) => done(&args.subject, "stop", id, out)?,
+                Err(error) => failures.tell(error),
+            }
         }
-        Ok(Exit::Success)
+        Ok(failures.exit())
     })
 }
 
 pub(crate) fn kill(args: &Kill, out: &mut Out) -> Result<Exit> {
     block_on(async {
         let mut tasks = connect(&args.subject.daemon).await?;
+        let mut failures = Failures::default();
         for id in &args.subject.ids {
             let request = KillTaskRequest {
                 id: id.clone(),
                 signal: args.signal.clone(),
             };
-            call_within(REMOVAL, tasks.kill_task(request)).await?;
-            done(&args.subject, "kill", id, out)?;
+            match call_within(REMOVAL, tasks.kill_task(request)).await {
+                Ok(_) => done(&args.subject, "kill", id, out)?,
+                Err(error) => failures.tell(error),
+            }
         }
-        Ok(Exit::Success)
+        Ok(failures.exit())
     })
 }
 
 pub(crate) fn rm(args: &Rm, out: &mut Out) -> Result<Exit> {
     block_on(async {
         let mut tasks = connect(&args.subject.daemon).await?;
+        let mut failures = Failures::default();
         for id in &args.subject.ids {
             let request = RemoveTaskRequest {
                 id: id.clone(),
                 force: args.force,
             };
-            call_within(REMOVAL, tasks.remove_task(request)).await?;
-            done(&args.subject, "rm", id, out)?;
+            match call_within(REMOVAL, tasks.remove_task(request)).await {
+                Ok(_) => done(&args.subject, "rm", id, out)?,
+                Err(error) => failures.tell(error),
+            }
         }
-        Ok(Exit::Success)
+        Ok(failures.exit())
     })
+}
+
+/// What failed among several tasks: each is told at once, and the others go on, as with docker.
+#[derive(Debug, Default)]
+pub(super) struct Failures(Option<Exit>);
+
+impl Failures {
+    /// A task that is not as the verb wants it is no matter of readiness, and a bad signal none of the configuration.
+    pub(super) fn tell(&mut self, error: anyhow::Error) {
+        let exit = match error.downcast::<Fault>() {
+            Ok(fault) => report(&fault.ending(as_docker).into()),
+            Err(error) => report(&error),
+        };
+        self.0.get_or_insert(exit);
+    }
+
+    /// That of the first failure.
+    pub(super) fn exit(&self) -> Exit {
+        self.0.unwrap_or(Exit::Success)
+    }
+}
+
+fn as_docker(exit: Exit) -> Exit {
+    match exit {
+        Exit::NotReady => Exit::Failure,
+        Exit::Config => Exit::Usage,
+        other => other,
+    }
 }
 
 fn done(subject: &Subject, action: &str, id: &str, out: &mut Out) -> Result<()> {

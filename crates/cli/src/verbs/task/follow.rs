@@ -1,6 +1,7 @@
 //! Staying with a task: its output, the progress of its pull, and interrupts, which are for the task.
 
 use std::io::{IsTerminal as _, Write as _};
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use longshore_control_api::v1::{
@@ -10,7 +11,7 @@ use longshore_control_api::v1::{
 
 use super::{Tasks, view};
 use crate::control::{call, refused};
-use crate::fault::{Exit, Fault};
+use crate::fault::{Exit, Fault, chain};
 use crate::lines::Lines;
 use crate::output::{Out, printable};
 use crate::signals::Interrupts;
@@ -40,7 +41,7 @@ pub(super) async fn attached(
     let request = TaskLogsRequest {
         id: id.to_owned(),
         follow: true,
-        tail_bytes: 0,
+        tail_lines: None,
     };
     let mut chunks = call(tasks.task_logs(request)).await?;
     let mut printer = Printer::new(output);
@@ -67,13 +68,21 @@ pub(super) async fn attached(
                 }
             }
             chunk = chunks.message(), if !all_output => {
-                match chunk.map_err(|status| refused(&status))? {
-                    Some(chunk) => {
+                match chunk {
+                    Ok(Some(chunk)) => {
                         progress.clear();
                         printer.print(&chunk, out)?;
                     }
-                    None => {
+                    Ok(None) => {
                         printer.rest(out)?;
+                        all_output = true;
+                    }
+                    // The task goes on, and is waited for; without a daemon its changes end, too.
+                    Err(status) => {
+                        progress.clear();
+                        printer.rest(out)?;
+                        let why = chain(&refused(&status));
+                        Progress::note(&format!("the output cannot be read any more: {why}"));
                         all_output = true;
                     }
                 }
@@ -144,14 +153,20 @@ impl Printer {
     }
 }
 
-/// The progress of a pull, on stderr: one line that is written again on a terminal, one line for the pull
-/// elsewhere.
+/// How soon after another one a line is written that tells what a launch waits for.
+const PAUSE: Duration = Duration::from_secs(10);
+
+/// The progress of a launch, on stderr: what it waits for, a line each; of a pull one line that is written again on a
+/// terminal, and one line elsewhere.
 #[derive(Debug)]
 pub(super) struct Progress {
     quiet: bool,
     terminal: bool,
     shown: bool,
+    /// Whether the pull was told.
+    pulling: bool,
     last: String,
+    waiting: Option<(String, Instant)>,
 }
 
 impl Progress {
@@ -160,7 +175,9 @@ impl Progress {
             quiet,
             terminal: std::io::stderr().is_terminal(),
             shown: false,
+            pulling: false,
             last: String::new(),
+            waiting: None,
         }
     }
 
@@ -171,6 +188,7 @@ impl Progress {
     }
 
     pub(super) fn show(&mut self, task: &Task) {
+        self.tell_waiting(&task.waiting);
         let Some(pull) = &task.pull else {
             self.clear();
             return;
@@ -179,7 +197,7 @@ impl Progress {
             return;
         }
         if !self.terminal {
-            if !std::mem::replace(&mut self.shown, true) {
+            if !std::mem::replace(&mut self.pulling, true) {
                 Self::note(&format!("pulling {}", task.image));
             }
             return;
@@ -195,6 +213,17 @@ impl Progress {
             self.last = line;
             self.shown = true;
         }
+    }
+
+    /// Some reasons have other numbers in them each time.
+    fn tell_waiting(&mut self, reason: &str) {
+        let told = |(last, at): &(String, Instant)| last == reason || at.elapsed() < PAUSE;
+        if reason.is_empty() || self.waiting.as_ref().is_some_and(told) {
+            return;
+        }
+        self.clear();
+        Self::note(&format!("{reason}; waiting"));
+        self.waiting = Some((reason.to_owned(), Instant::now()));
     }
 
     /// Takes the line away, before anything else is written.

@@ -1,20 +1,22 @@
 //! `longshore task inspect ID`.
 
-use anyhow::Result;
-use longshore_control_api::v1::InspectTaskRequest;
+use anyhow::{Context as _, Result};
+use longshore_control_api::task_phase_word;
+use longshore_control_api::v1::{InspectTaskRequest, Task, TaskPhase};
 use serde_json::{Value, json};
 
 use super::{connect, view};
 use crate::control::{DaemonArgs, call};
 use crate::fault::Exit;
-use crate::output::{JSON_VERSION, Out};
+use crate::output::{JSON_VERSION, Out, Tone, printable};
 use crate::verbs::block_on;
+use crate::view::time;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The task.
     id: String,
-    /// For programs: on one line.
+    /// For programs: also what it asks for, and what the engine says of its container.
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -28,16 +30,81 @@ pub(crate) fn run(args: &Args, out: &mut Out) -> Result<Exit> {
         call(tasks.inspect_task(InspectTaskRequest { id })).await
     })?;
     let parsed = |text: &str| serde_json::from_str::<Value>(text).unwrap_or(Value::Null);
-    let document = json!({
-        "version": JSON_VERSION,
-        "task": found.task.as_ref().map(view::task),
-        "info": parsed(&found.task_json),
-        "container": parsed(&found.container_json),
-    });
+    let container = parsed(&found.container_json);
     if args.json {
-        out.json(&document)?;
-    } else {
-        out.line(serde_json::to_string_pretty(&document)?)?;
+        out.json(&json!({
+            "version": JSON_VERSION,
+            "task": found.task.as_ref().map(view::task),
+            "info": parsed(&found.task_json),
+            "container": container,
+        }))?;
+        return Ok(Exit::Success);
     }
+    let task = found.task.context("the daemon's answer has no task")?;
+    summary(&task, &container, out)?;
     Ok(Exit::Success)
+}
+
+/// How a task is, for a person.
+fn summary(task: &Task, container: &Value, out: &mut Out) -> Result<()> {
+    let word = out.paint(view::tone(task), task_phase_word(task.phase()));
+    let id = out.paint(Tone::Bold, &printable(&task.id));
+    out.line(format_args!("{id}  {word}"))?;
+    let time = |ms: u64| match ms {
+        0 => String::new(),
+        ms => time(ms),
+    };
+    let pid = container[0]["State"]["Pid"].as_u64();
+    let pid = pid.filter(|pid| *pid != 0 && task.phase() != TaskPhase::Ended);
+    let ended = task.phase() == TaskPhase::Ended;
+    let mut fields = vec![
+        ("name", task.name.clone()),
+        ("image", task.image.clone()),
+        ("waiting for", task.waiting.clone()),
+        (
+            "pull",
+            task.pull
+                .as_ref()
+                .map_or_else(String::new, |it| it.status.clone()),
+        ),
+        ("state", task.state.clone()),
+        ("reason", task.reason.clone()),
+        ("message", task.message.clone()),
+        ("ending", task.ending.clone()),
+        (
+            "exit code",
+            if ended {
+                task.exit_code.to_string()
+            } else {
+                String::new()
+            },
+        ),
+        ("launched", time(task.launched_at_ms)),
+        ("ended", time(task.ended_at_ms)),
+        (
+            "health",
+            task.healthy
+                .map_or("", |it| if it { "healthy" } else { "unhealthy" })
+                .to_owned(),
+        ),
+        ("container", task.container.clone()),
+        (
+            "id",
+            container[0]["Id"].as_str().unwrap_or_default().to_owned(),
+        ),
+        ("pid", pid.map_or_else(String::new, |pid| pid.to_string())),
+        ("addresses", task.addresses.join(" ")),
+        ("sandbox", task.sandbox.clone()),
+    ];
+    let mut labels: Vec<_> = task
+        .labels
+        .iter()
+        .map(|(key, value)| format!("{key}={value}"))
+        .collect();
+    labels.sort();
+    fields.extend(labels.into_iter().map(|label| ("label", label)));
+    for (key, value) in fields.iter().filter(|(_, value)| !value.is_empty()) {
+        out.line(format_args!("  {key:<13}{}", printable(value)))?;
+    }
+    Ok(())
 }

@@ -18,14 +18,28 @@ pub(crate) struct Args {
     /// Go on until the task has ended, or until interrupted.
     #[arg(short, long)]
     follow: bool,
-    /// Only so many bytes of the end of each file; otherwise all that is kept.
-    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..))]
-    tail: Option<u64>,
+    /// Only so many lines of the end of each stream; or `all`.
+    #[arg(short = 'n', long, value_name = "LINES", default_value = "all", value_parser = tail)]
+    tail: Tail,
     /// For programs: a document a line of output.
     #[arg(long)]
     json: bool,
     #[command(flatten)]
     daemon: DaemonArgs,
+}
+
+/// As docker's.
+#[derive(Debug, Clone, Copy)]
+struct Tail(Option<u64>);
+
+fn tail(text: &str) -> Result<Tail, String> {
+    if text == "all" {
+        return Ok(Tail(None));
+    }
+    let lines = text.parse();
+    lines
+        .map(|lines| Tail(Some(lines)))
+        .map_err(|_| "write a number of lines, or `all`".to_owned())
 }
 
 pub(crate) fn run(args: &Args, out: &mut Out) -> Result<Exit> {
@@ -35,7 +49,7 @@ pub(crate) fn run(args: &Args, out: &mut Out) -> Result<Exit> {
         let request = TaskLogsRequest {
             id: args.id.clone(),
             follow: args.follow,
-            tail_bytes: args.tail.unwrap_or(0),
+            tail_lines: args.tail.0,
         };
         let mut chunks = call(tasks.task_logs(request)).await?;
         let mut printer = Printer::new(if args.json {

@@ -62,10 +62,7 @@ pub(crate) fn run(args: &Args, out: &mut Out) -> Result<Exit> {
             Some(true) => "healthy",
             Some(false) => "unhealthy",
         };
-        let details = match &task.pull {
-            Some(pull) => format!("pulling: {}", pull.status),
-            None => task.message.clone(),
-        };
+        let details = view::details(task);
         table.row([
             plain(task.id.clone()),
             plain(task.image.clone()),

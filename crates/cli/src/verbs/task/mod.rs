@@ -42,7 +42,7 @@ enum TaskVerb {
     Run(Box<run::Args>),
     /// List the tasks that have not ended.
     Ls(ls::Args),
-    /// Show all of one task: how it is, what it asks for, what the engine says of its container.
+    /// Show how one task is; with --json also what it asks for, and what the engine says of its container.
     Inspect(inspect::Args),
     /// Print the output of a task.
     Logs(logs::Args),

@@ -45,7 +45,7 @@ pub(crate) struct Args {
     /// Say nothing of a pull.
     #[arg(short, long)]
     quiet: bool,
-    /// Where output goes; by default as the daemon's configuration says.
+    /// Where output goes; by default as the configuration says.
     #[arg(long, value_enum, value_name = "WHERE")]
     logs: Option<Logs>,
     /// For programs: a document for each line of output, then one for the task.
@@ -68,7 +68,7 @@ pub(crate) struct Args {
 enum Logs {
     /// Into files of the task's sandbox.
     Files,
-    /// They stay with the engine.
+    /// It stays with the engine, and with it the ended container until the task is removed.
     Engine,
     /// Nowhere.
     None,
@@ -133,6 +133,9 @@ fn named(mut request: RunTaskRequest) -> Result<RunTaskRequest> {
 }
 
 fn built(args: &Args) -> Result<Built> {
+    if let Some(why) = args.flags.refused() {
+        bail!("{why}");
+    }
     let here = std::env::current_dir().context("cannot tell the working directory")?;
     let Some(path) = &args.file else {
         let ours = |name: &str| std::env::var(name).ok();

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::follow::Progress;
 use crate::fault::Exit;
-use crate::output::{JSON_VERSION, Tone};
+use crate::output::{JSON_VERSION, Tone, brief};
 use crate::view;
 
 /// A task as JSON.
@@ -32,12 +32,23 @@ pub(super) fn task(task: &Task) -> Value {
         "sandbox": text(&task.sandbox),
         "labels": task.labels,
         "generation": task.generation,
+        "waiting": text(&task.waiting),
         "pull": task.pull.as_ref().map(|pull| json!({
             "status": text(&pull.status),
             "current_bytes": pull.current_bytes,
             "total_bytes": (pull.total_bytes != 0).then_some(pull.total_bytes),
         })),
     })
+}
+
+/// One line of what it is about; what a launch waits for before the rest.
+pub(super) fn details(task: &Task) -> String {
+    let text = match &task.pull {
+        _ if !task.waiting.is_empty() => format!("waiting: {}", task.waiting),
+        Some(pull) => format!("pulling: {}", pull.status),
+        None => task.message.clone(),
+    };
+    brief(&text)
 }
 
 /// A line of output as JSON.

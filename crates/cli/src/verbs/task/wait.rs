@@ -8,17 +8,17 @@ use serde_json::json;
 
 use super::{Tasks, connect, view};
 use crate::control::{DaemonArgs, call, refused};
-use crate::fault::{Exit, Fault};
+use crate::fault::{Exit, Fault, report};
 use crate::output::{JSON_VERSION, Out};
-use crate::verbs::{block_on, duration};
+use crate::verbs::{block_on, seconds};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The tasks.
     #[arg(required = true, value_name = "ID")]
     ids: Vec<String>,
-    /// Give up after so long; exit 3 then.
-    #[arg(long, value_name = "TIME", value_parser = duration)]
+    /// Give up after so long, in seconds or as a time such as 500ms; exit 3 then.
+    #[arg(long, value_name = "TIME", value_parser = seconds)]
     timeout: Option<Duration>,
     /// For programs.
     #[arg(long)]
@@ -31,27 +31,35 @@ pub(crate) fn run(args: &Args, out: &mut Out) -> Result<Exit> {
     block_on(async {
         let mut tasks = connect(&args.daemon).await?;
         let deadline = args.timeout.map(|span| tokio::time::Instant::now() + span);
+        let mut first = Exit::Success;
         for id in &args.ids {
             let ended = ended(&mut tasks, id);
             let task = match deadline {
-                None => ended.await?,
+                None => ended.await,
                 Some(deadline) => match tokio::time::timeout_at(deadline, ended).await {
-                    Ok(task) => task?,
+                    Ok(task) => task,
                     Err(_) => {
-                        return Err(
-                            Fault::new(Exit::NotReady, format!("task {id} has not ended")).into(),
-                        );
+                        let late = format!("task {id} has not ended");
+                        Err(Fault::new(Exit::NotReady, late).into())
                     }
                 },
             };
-            if args.json {
-                out.json(&json!({ "version": JSON_VERSION, "task": view::task(&task) }))?;
-            } else {
-                out.line(task.exit_code)?;
+            match task {
+                Ok(task) if args.json => {
+                    out.json(&json!({ "version": JSON_VERSION, "task": view::task(&task) }))?;
+                }
+                Ok(task) => out.line(task.exit_code)?,
+                // The others are waited for all the same.
+                Err(error) => {
+                    let exit = report(&error);
+                    if first == Exit::Success {
+                        first = exit;
+                    }
+                }
             }
             out.flush()?;
         }
-        Ok(Exit::Success)
+        Ok(first)
     })
 }
 

@@ -35,6 +35,32 @@ fn a_task_that_cannot_be_recorded_is_not_launched() {
     }
 }
 
+#[test]
+fn what_a_launch_waits_for_is_told_until_it_goes_on() {
+    let mut life = Life::new(Plan::default());
+    life.feed(Event::Recorded(Ok(())));
+    assert_eq!(life.state.problem(), None);
+    life.feed(Event::Pulled(Err(status(500, "no route to the registry"))));
+    let told = |life: &Life| life.state.problem().unwrap_or_default().to_owned();
+    assert!(told(&life).contains("no route"), "{}", told(&life));
+    // While it is tried again, too.
+    assert!(has(&life.pass(2 * SECOND), &Action::Pull));
+    assert!(told(&life).contains("no route"), "{}", told(&life));
+    life.feed(pulled());
+    assert_eq!(life.state.problem(), None);
+    life.feed(Event::Created(Err(CreateFailure::Engine(status(
+        500, "no space",
+    )))));
+    assert!(told(&life).contains("no space"), "{}", told(&life));
+    life.feed(created());
+    assert_eq!(life.state.problem(), None);
+    // What is not tried again is no matter of waiting.
+    let mut life = Life::new(Plan::default());
+    life.feed(Event::Recorded(Ok(())));
+    life.feed(Event::Pulled(Err(status(403, "denied"))));
+    assert_eq!(life.state.problem(), None);
+}
+
 /// What fails, and what comes of it.
 #[test]
 fn each_failure_of_a_launch_has_an_ending_of_its_own() {

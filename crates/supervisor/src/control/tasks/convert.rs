@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use longshore_control_api::v1;
-use longshore_task_manager::{Phase, TaskManager, TaskStatus};
+use longshore_task_manager::{EngineStatus, Phase, TaskManager, TaskStatus};
 
 fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-pub(super) fn task(task: &TaskStatus) -> v1::Task {
+/// `engine`: what is known of the one at `address`.
+pub(super) fn task(task: &TaskStatus, engine: &EngineStatus, address: &str) -> v1::Task {
     let phase = match task.phase {
         Phase::Starting => v1::TaskPhase::Starting,
         Phase::Running => v1::TaskPhase::Running,
@@ -46,6 +47,20 @@ pub(super) fn task(task: &TaskStatus) -> v1::Task {
             current_bytes: pull.bytes,
             total_bytes: pull.bytes_total,
         }),
+        waiting: waiting(task, engine, address),
+    }
+}
+
+/// What a launch waits for: the engine, else what is tried again.
+fn waiting(task: &TaskStatus, engine: &EngineStatus, address: &str) -> String {
+    if task.phase != Phase::Starting {
+        return String::new();
+    }
+    let silent = engine.silent.as_ref().map(|(_, reason)| reason);
+    match (silent, &task.waiting) {
+        (Some(reason), _) => format!("the engine at {address} does not answer: {reason}"),
+        (None, Some(problem)) => format!("the engine at {address}: {problem}"),
+        (None, None) => String::new(),
     }
 }
 

@@ -269,6 +269,15 @@ fn row_port_mappings_are_refused_on_the_hosts_network_and_on_none() {
     let replaced = r#""network":"BRIDGE","port_mappings":[{"host_port":10000,"container_port":80}],
         "parameters":[{"key":"net","value":"host"}],"#;
     check(replaced, "", ports, &["port_mappings[0]", "host"]);
+    // As flags of docker's, also beside each other.
+    for network in ["host", "none", "container:abc"] {
+        for (key, value) in [("publish", "80:80"), ("publish-all", "true")] {
+            let docker = format!(
+                r#""parameters":[{{"key":"{key}","value":"{value}"}},{{"key":"net","value":"{network}"}}],"#
+            );
+            check(&docker, "", "", &["publish", network, "no ports"]);
+        }
+    }
 }
 
 #[test]
