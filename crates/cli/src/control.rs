@@ -226,6 +226,14 @@ pub(crate) async fn call_within<T>(
     }
 }
 
+const ENDED: &str = "the daemon ended before it had answered";
+
+/// Whether an error says that the daemon ended in the middle of an answer.
+pub(crate) fn is_ended(error: &anyhow::Error) -> bool {
+    let fault = error.downcast_ref::<Fault>();
+    fault.is_some_and(|fault| fault.to_string() == ENDED)
+}
+
 /// What a status of the control service means for the exit code.
 pub(crate) fn refused(status: &Status) -> anyhow::Error {
     let exit = match status.code() {
@@ -258,8 +266,10 @@ pub(crate) fn refused(status: &Status) -> anyhow::Error {
         Some(broken) => not_a_daemon(broken.socket(), &text),
         // In the middle of a stream: it has been one that answers.
         None => {
-            let text = format!("the connection to the daemon broke: {text}");
-            Fault::new(Exit::Failure, text).into()
+            tracing::debug!(text, "the connection broke");
+            Fault::new(Exit::Failure, ENDED)
+                .hint("what was asked of it may be done all the same: the next daemon goes on with what is on record")
+                .into()
         }
     }
 }

@@ -25,6 +25,8 @@ pub(crate) struct Invocation {
 /// One of the forms that are served.
 #[derive(Debug)]
 pub(crate) enum Command {
+    /// `--help`, alone or first behind a form.
+    Help,
     Version,
     Pull(String),
     Inspect(Inspect),
@@ -47,7 +49,7 @@ pub(crate) enum Command {
 const FORMS: &str = "--version, pull, inspect, ps, stop, kill, rm and run";
 
 const GLOBAL: Syntax = Syntax {
-    switches: &["version"],
+    switches: &["version", "help"],
     short: &[('H', "host"), ('v', "version")],
     first_word_ends: true,
 };
@@ -62,17 +64,19 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Inv
         )
     })?;
     let Words { flags, words } = GLOBAL.split(texts)?;
-    let (mut host, mut config_dir, mut version) = (None, None, false);
+    let (mut host, mut config_dir, mut version, mut help) = (None, None, false, false);
     for (name, value) in flags {
         match &*name {
             "host" => host = Some(value),
             "config" => config_dir = Some(PathBuf::from(value)),
             "version" => version = switch(&name, &value)?,
+            "help" => help = switch(&name, &value)?,
             _ => return Err(unserved("docker", &name)),
         }
     }
     let mut words = words.into_iter();
     let command = match (version, words.next()) {
+        _ if help => Command::Help,
         (true, _) => Command::Version,
         (false, Some(form)) => command(&form, words)?,
         (false, None) => {
@@ -87,6 +91,10 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = OsString>) -> Result<Inv
 }
 
 fn command(form: &str, rest: impl Iterator<Item = String>) -> Result<Command, Failed> {
+    let mut rest = rest.peekable();
+    if rest.peek().is_some_and(|first| first == "--help") {
+        return Ok(Command::Help);
+    }
     Ok(match form {
         "pull" => pull(rest)?,
         "inspect" => inspect(rest)?,
@@ -311,9 +319,27 @@ mod tests {
     }
 
     #[test]
+    fn help_is_asked_for_alone_or_first_behind_a_form_and_is_not_the_containers() {
+        for line in [
+            "--help",
+            "-H x --help",
+            "run --help",
+            "ps --help",
+            "--help ps",
+        ] {
+            let command = read(line).unwrap().command;
+            assert!(matches!(command, Command::Help), "{line}: {command:?}");
+        }
+        let command = read("run image --help").unwrap().command;
+        assert!(matches!(command, Command::Run(_)), "{command:?}");
+    }
+
+    #[test]
     fn what_is_not_served_is_refused_by_its_name() {
         for (line, name) in [
             ("", "no command"),
+            ("run --bogus image", "bogus"),
+            ("run --bogus image command", "bogus"),
             ("exec x sh", "exec"),
             ("-H s build .", "build"),
             ("--context other ps", "context"),

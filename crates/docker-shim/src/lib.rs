@@ -28,6 +28,22 @@ use longshore_engine::{DockerConfig, DockerEngine, EngineEndpoint, EngineError};
 
 use args::{Command, Invocation};
 
+const HELP: &str = "\
+Stands in for docker's command line before a Mesos agent, over the Engine API.
+
+usage: docker [-H ADDRESS] [--config DIR] FORM
+
+  --version
+  pull [-q] IMAGE
+  inspect [--type container|image] NAME..
+  ps [-a] [-q] [--no-trunc] [--filter name=|label=|id=..]
+  stop [-t SECONDS] CONTAINER..
+  kill [-s SIGNAL] CONTAINER..
+  rm [-f] [-v] CONTAINER..
+  run [FLAGS] IMAGE [COMMAND..]    with the flags of `longshore task run --help`
+
+Other forms and flags are refused by name.";
+
 /// Why a form was not carried out, with its exit code.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
@@ -70,6 +86,10 @@ fn chain(error: &dyn std::error::Error) -> String {
 #[must_use]
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let outcome = args::parse(arguments).and_then(|invocation| {
+        if matches!(invocation.command, Command::Help) {
+            say(HELP);
+            return Ok(0);
+        }
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build();
@@ -115,6 +135,8 @@ async fn carry_out(invocation: Invocation) -> Result<u8, Failed> {
     }
     let engine = DockerEngine::new(config);
     match command {
+        // Was answered without an engine.
+        Command::Help => Ok(0),
         Command::Version => orders::version(&engine).await,
         Command::Pull(image) => orders::pull(&engine, image).await,
         Command::Inspect(inspect) => inspect::inspect(&engine, &inspect).await,

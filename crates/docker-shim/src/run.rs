@@ -68,12 +68,10 @@ impl Run {
     pub(crate) fn parse(arguments: impl Iterator<Item = String>) -> Result<Self, Failed> {
         let Words { flags, words } = SYNTAX.split(arguments)?;
         let mut words = words.into_iter();
-        let Some(image) = words.next() else {
-            return Err(Failed::new(125, "run needs an image"));
-        };
+        let image = words.next();
         let mut run = Self {
             spec: ContainerSpec {
-                image,
+                image: image.clone().unwrap_or_default(),
                 ..ContainerSpec::default()
             },
             detach: false,
@@ -83,6 +81,10 @@ impl Run {
         };
         for (name, value) in flags {
             run.flag(&name, &value)?;
+        }
+        // Only now: an unknown flag may have taken it for its value.
+        if image.is_none() {
+            return Err(Failed::new(125, "run needs an image"));
         }
         if run.detach && run.remove {
             let message = "--rm with --detach is not served: nobody is there to remove it";

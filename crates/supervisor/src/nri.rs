@@ -101,7 +101,7 @@ impl Nri {
     }
 
     /// Warns when the engine of tasks serves plugins of its own. Asks until it has answered, and ends then.
-    pub(crate) async fn look_for_a_twin(self, engine: EngineEndpoint) {
+    pub(crate) async fn look_for_nri_of_engine(self, engine: EngineEndpoint) {
         if self.bridge.is_none() {
             return;
         }

@@ -154,7 +154,7 @@ pub async fn run(
     spawn(&tasks, &stop, reloader.run());
     spawn(&tasks, &stop, stay_small(manager.clone()));
     if let Ok(engine) = board.now().config.tasks.endpoint() {
-        spawn(&tasks, &stop, nri.clone().look_for_a_twin(engine));
+        spawn(&tasks, &stop, nri.clone().look_for_nri_of_engine(engine));
     }
     let (state, runtime) = (root.state.clone(), root.runtime.clone());
     let quarantine = crate::quarantine::watch(state, runtime, manager.clone(), board.clone());

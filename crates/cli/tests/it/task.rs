@@ -131,6 +131,36 @@ fn a_daemon_without_an_engine_starts_and_says_so() {
 }
 
 #[test]
+fn a_daemon_that_dies_under_a_launch_leaves_the_id_of_its_task() {
+    let mut daemon = daemon(Home::new(), "unix:///nowhere.sock");
+    let mut known = Vec::new();
+    for words in [&["--name", "web"][..], &[]] {
+        let mut command = daemon.home.command(["task", "run", "-d"]);
+        let child = command
+            .args(words)
+            .arg("image")
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let accepted = eventually("it is taken", || {
+            let listed = daemon.run(["task", "ls", "--json"]).json();
+            let tasks = listed["tasks"].as_array().unwrap();
+            let mut ids = tasks.iter().map(|task| task["id"].as_str().unwrap());
+            ids.find(|id| !known.iter().any(|it| it == id))
+                .map(str::to_owned)
+        });
+        known.push(accepted.clone());
+        daemon.crash();
+        let done = Done::from(child.wait_with_output().unwrap()).exits(125);
+        for text in [&*accepted, "the daemon ended", "next daemon"] {
+            assert!(done.stderr.contains(text), "{text}: {done:?}");
+        }
+        daemon.start_again();
+    }
+}
+
+#[test]
 fn in_the_foreground_a_task_exits_as_with_docker() {
     let Some((home, engine)) = home() else { return };
     let done = run(
@@ -353,6 +383,21 @@ fn a_task_outlives_its_daemon_and_ends_with_the_right_code() {
     let gone = daemon.run(["task", "inspect", &id]).exits(1);
     assert!(gone.stderr.contains("no task has the id"), "{gone:?}");
     assert!(!std::path::Path::new(&sandbox).exists());
+}
+
+#[test]
+fn a_sandbox_that_somebody_has_removed_is_told() {
+    let Some((home, engine)) = home() else { return };
+    let daemon = daemon(home, &engine);
+    daemon
+        .run(["task", "run", "--name", "one", TEST_IMAGE, "echo", "x"])
+        .exits(0);
+    let sandbox = task(&daemon, "one")["sandbox"].as_str().unwrap().to_owned();
+    std::fs::remove_dir_all(&sandbox).unwrap();
+    let lost = daemon.run(["task", "logs", "one"]).exits(1);
+    assert!(lost.stderr.contains(&sandbox), "{lost:?}");
+    assert!(lost.stderr.contains("gone"), "{lost:?}");
+    daemon.run(["task", "rm", "one"]).exits(0);
 }
 
 #[test]

@@ -16,7 +16,7 @@ use super::flags::DockerFlags;
 use super::follow::{self, Progress};
 use super::spec::{self, Built};
 use super::{Tasks, client, view};
-use crate::control::{DaemonArgs, call, is_no_daemon, refused};
+use crate::control::{DaemonArgs, call, is_ended, is_no_daemon, refused};
 use crate::fault::{Exit, Fault, report};
 use crate::local_tasks::LocalTasks;
 use crate::output::{JSON_VERSION, Out};
@@ -93,12 +93,21 @@ async fn launch(args: Args, out: &mut Out) -> Result<Exit> {
         config: args.config.clone(),
         runtime_dir: args.runtime_dir.clone(),
     };
-    let built = built(&args)?;
+    let mut built = built(&args)?;
+    // Known before it is asked for: also should the daemon end before it answers.
+    if built.task.task_id.value.is_empty() {
+        built.task.task_id.value = random("")?;
+    }
     let request = request(&built, args.logs)?;
     // From here on an interrupt is for the task.
     let mut interrupts = Interrupts::new().context("cannot handle signals")?;
     match daemon.channel().await {
-        Ok(channel) => stay(&args, client(channel), request, &mut interrupts, out).await,
+        Ok(channel) => stay(&args, client(channel), request, &mut interrupts, out)
+            .await
+            .map_err(|error| match is_ended(&error) {
+                true => error.context(format!("task {}", built.task.task_id.value)),
+                false => error,
+            }),
         Err(error) if is_no_daemon(&error) && !args.detach => {
             let mut local = LocalTasks::start(args.config.clone()).await?;
             let request = named(request)?;
@@ -125,11 +134,17 @@ async fn launch(args: Args, out: &mut Out) -> Result<Exit> {
 /// The container's name is known before it is made, for whoever stops it should this process be killed.
 fn named(mut request: RunTaskRequest) -> Result<RunTaskRequest> {
     if request.container_name.is_empty() {
-        let mut bytes = [0; 8];
-        getrandom::fill(&mut bytes).context("cannot draw random bytes")?;
-        request.container_name = format!("longshore-run-{:016x}", u64::from_be_bytes(bytes));
+        request.container_name = random("longshore-run-")?;
     }
     Ok(request)
+}
+
+/// A name that nobody has.
+fn random(prefix: &str) -> Result<String> {
+    let mut bytes = [0; 6];
+    getrandom::fill(&mut bytes).context("cannot draw random bytes")?;
+    let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    Ok(format!("{prefix}{digits}"))
 }
 
 fn built(args: &Args) -> Result<Built> {

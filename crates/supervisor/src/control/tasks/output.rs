@@ -90,6 +90,16 @@ async fn frames(mut stream: LogStream, reader: &Reader) -> Result<u64, Status> {
     Ok(sent)
 }
 
+/// A task that was launched has a sandbox, unless somebody has removed it.
+fn is_kept(sandbox: &Path, ending: &str) -> Result<(), Status> {
+    if sandbox.is_dir() || matches!(ending, "invalid" | "not-recorded") {
+        return Ok(());
+    }
+    let at = sandbox.display();
+    let text = format!("somebody has removed the sandbox {at}: what the task printed is gone");
+    Err(Status::data_loss(text))
+}
+
 /// Each read is short and of a local file, so it is done in place.
 async fn files(output: Output, reader: &Reader) -> Result<(), Status> {
     let Output {
@@ -101,6 +111,7 @@ async fn files(output: Output, reader: &Reader) -> Result<(), Status> {
     let Some(sandbox) = status.borrow().sandbox.clone() else {
         return Ok(());
     };
+    is_kept(&sandbox, &status.borrow().ending)?;
     let failed =
         |path: &Path, error: io::Error| Status::internal(format!("{}: {error}", path.display()));
     let mut streams = Vec::with_capacity(2);
