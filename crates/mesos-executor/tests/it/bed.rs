@@ -28,7 +28,7 @@ pub(crate) struct Bed {
     /// No other test's task has it in its name.
     unique: String,
     /// One of its own; it outlives the agent.
-    _own: Option<Engine>,
+    own: Option<Engine>,
 }
 
 impl Bed {
@@ -86,7 +86,7 @@ impl Bed {
             socket,
             dir,
             unique,
-            _own: own,
+            own,
         })
     }
 
@@ -184,6 +184,30 @@ impl Bed {
         ended.expect("the executor ends");
     }
 
+    /// An engine that goes takes the answers with it that its watchdogs wait for, of a container that may still appear for ten seconds.
+    fn end_watchdogs(&self) {
+        let begun = std::time::Instant::now();
+        while !watchdogs(&self.socket).is_empty() {
+            if begun.elapsed() > SOON {
+                for watchdog in watchdogs(&self.socket) {
+                    let _gone = kill(watchdog, Signal::SIGKILL);
+                }
+            }
+            std::thread::park_timeout(Duration::from_millis(50));
+        }
+    }
+
+    /// To be called before an engine goes: a watchdog that it has not answered to the end asks for an hour.
+    pub(crate) async fn wait_for_the_watchdogs_end(socket: &Path) {
+        let ended = async {
+            while !watchdogs(socket).is_empty() {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        };
+        let ended = tokio::time::timeout(SOON, ended).await;
+        ended.expect("the watchdogs end");
+    }
+
     /// The one file of this name in a sandbox of the task.
     pub(crate) fn output(&self, task: &str, name: &str) -> String {
         let mut found = Vec::new();
@@ -207,6 +231,19 @@ impl Bed {
 fn directory() -> TempDir {
     let mut builder = tempfile::Builder::new();
     builder.prefix("lsx-").tempdir_in("/tmp").unwrap()
+}
+
+/// The watchdogs that speak to the engine at this socket.
+fn watchdogs(socket: &Path) -> Vec<Pid> {
+    let wanted = format!("watchdog\0run\0{}\0", socket.display());
+    processes()
+        .filter(|process| {
+            let line = fs::read(process.join("cmdline")).unwrap_or_default();
+            String::from_utf8_lossy(&line).contains(&wanted)
+        })
+        .filter_map(|process| process.file_name()?.to_str()?.parse().ok())
+        .map(Pid::from_raw)
+        .collect()
 }
 
 fn processes() -> impl Iterator<Item = PathBuf> {
@@ -249,6 +286,9 @@ impl Drop for Bed {
             });
         });
         let _panicked = cleaned.join();
+        if self.own.is_some() {
+            self.end_watchdogs();
+        }
         // The linux launcher mounts the agent's work directory on itself.
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
         let points = mounts.lines().filter_map(|line| line.split(' ').nth(4));

@@ -176,6 +176,7 @@ async fn an_engine_that_hangs_does_not_save_the_container_of_a_dead_executor() {
         assert_eq!(bed.containers(&id).await.len(), 1);
         relay.hold(Held::Nothing);
         bed.wait_until_gone(&id).await;
+        Bed::wait_for_the_watchdogs_end(relay.socket()).await;
     }
 }
 
