@@ -67,6 +67,13 @@ impl Agent {
         Ok(self.server.look(lock).await?)
     }
 
+    /// The directories from which something may be removed that [`Agent::look`] makes again, for a program that has
+    /// them watched.
+    #[must_use]
+    pub fn watched_dirs(&self) -> Vec<PathBuf> {
+        self.containers.watched_dirs()
+    }
+
     /// Stops serving, and kills what runs. Waits at most `patience` for its end, and gives the ids of the
     /// containers that live then.
     pub async fn end_all(self, patience: Duration) -> Vec<ContainerId> {

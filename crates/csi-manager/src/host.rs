@@ -4,12 +4,9 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
 use std::io::{self, Read};
-use std::os::fd::AsFd;
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
-
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 #[cfg(test)]
 mod tests;
@@ -22,10 +19,10 @@ const TREE_MAX: usize = 4_096;
 
 /// Raw facts about this machine. Called on blocking threads.
 pub trait HostView: Send + Sync + 'static {
-    /// Whether the mount points may be others than at the last call of this. Must be cheap and never block; by
-    /// default nobody knows, so they may.
-    fn mounts_may_have_changed(&self) -> bool {
-        true
+    /// A descriptor that poll(2) marks with `POLLPRI` whenever mount points have changed. By default nobody tells, so
+    /// they are read again and again.
+    fn mount_marks(&self) -> Option<OwnedFd> {
+        None
     }
 
     /// All mount points of our mount namespace.
@@ -129,18 +126,13 @@ pub(crate) fn launch_hash(host: &dyn HostView, root: u32) -> Option<String> {
 #[derive(Clone, Debug)]
 pub struct ProcHost {
     proc: PathBuf,
-    /// `self/mountinfo`, which the kernel marks when it has changed since it was last polled (proc(5)).
-    watched: Arc<Mutex<Option<fs::File>>>,
 }
 
 impl ProcHost {
     /// `proc` is `/proc`, or a directory that looks like it.
     #[must_use]
     pub fn new(proc: PathBuf) -> Self {
-        Self {
-            proc,
-            watched: Arc::default(),
-        }
+        Self { proc }
     }
 
     fn read(&self, name: impl AsRef<Path>) -> io::Result<Vec<u8>> {
@@ -168,21 +160,11 @@ impl ProcHost {
 }
 
 impl HostView for ProcHost {
-    fn mounts_may_have_changed(&self) -> bool {
-        let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(file) = watched.as_ref() else {
-            *watched = fs::File::open(self.proc.join("self/mountinfo")).ok();
-            return true;
-        };
-        let mut polled = [PollFd::new(file.as_fd(), PollFlags::POLLPRI)];
-        let marks = PollFlags::POLLPRI | PollFlags::POLLERR;
-        let unmarked = poll(&mut polled, PollTimeout::ZERO).is_ok()
-            && polled[0]
-                .revents()
-                .is_some_and(|events| !events.intersects(marks));
-        // The kernel's own has no length, and any other is never marked.
+    fn mount_marks(&self) -> Option<OwnedFd> {
+        let file = fs::File::open(self.proc.join("self/mountinfo")).ok()?;
+        // The kernel's own has no length, and any other is never marked (proc(5)).
         let kernels = file.metadata().is_ok_and(|meta| meta.len() == 0);
-        !(unmarked && kernels)
+        kernels.then(|| file.into())
     }
 
     fn mount_points(&self) -> io::Result<Vec<PathBuf>> {

@@ -1,6 +1,7 @@
 //! What all plugins share: places, the agent, the host, and two small services: pids and mounts.
 
 use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,6 +13,8 @@ use longshore_checkpoint::Writer;
 use longshore_container_daemon::Failure;
 use longshore_mesos_api::v1::agent::response::get_containers::Container;
 use longshore_paths::ContainerId;
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
 use tokio::sync::{Notify, OnceCell, SemaphorePermit, watch};
 use tokio::time::{sleep, timeout};
 
@@ -30,8 +33,9 @@ const PID_DEADLINE: Duration = Duration::from_secs(5);
 /// Several who want pids at once share one GET_CONTAINERS.
 const PID_GATHER: Duration = Duration::from_millis(20);
 
-/// How often the mount table is read while there are plugins.
+/// How often the mount table is read at most, and at least where the kernel tells of changes.
 const MOUNTS_INTERVAL: Duration = Duration::from_secs(1);
+const MOUNTS_LONGEST: Duration = Duration::from_secs(60);
 
 /// How many containers that listen already are probed and described at once: the connections of a
 /// thousand that are taken over together would be a lot of memory, and no quicker.
@@ -184,17 +188,25 @@ impl Shared {
         }
     }
 
-    /// Reads the mount table again and again, and tells when it changed.
+    /// Reads the mount table whenever the kernel says that it has changed, and now and then, and tells when it has.
     pub(crate) async fn serve_mounts(&self) {
-        let mut stale = true;
+        let marks = self.host.mount_marks().and_then(|file| priority(file).ok());
         loop {
             let host = Arc::clone(&self.host);
-            stale |= host.mounts_may_have_changed();
-            if stale && let Ok(Ok(found)) = blocking(move || host.mount_points()).await {
+            let read = blocking(move || host.mount_points()).await;
+            let seen = matches!(read, Ok(Ok(_)));
+            if let Ok(Ok(found)) = read {
                 self.saw_mounts(found);
-                stale = false;
             }
             sleep(MOUNTS_INTERVAL).await;
+            if let Some(marks) = marks.as_ref().filter(|_| seen) {
+                // What changes from here on marks it anew.
+                if let Ok(Ok(mut marked)) =
+                    timeout(MOUNTS_LONGEST, marks.ready(Interest::PRIORITY)).await
+                {
+                    marked.clear_ready();
+                }
+            }
         }
     }
 
@@ -282,6 +294,15 @@ pub(crate) fn in_parts<T: Send, R: Send>(
             .flat_map(|part| part.join().unwrap_or_else(|panic| resume_unwind(panic)))
             .collect()
     })
+}
+
+/// Waits for `POLLPRI` alone.
+#[expect(
+    deprecated,
+    reason = "the successor is an unsafe fn; an `OwnedFd` keeps its descriptor open and the same"
+)]
+fn priority(file: OwnedFd) -> std::io::Result<AsyncFd<OwnedFd>> {
+    AsyncFd::with_interest(file, Interest::PRIORITY)
 }
 
 /// An error with its causes, in one line.

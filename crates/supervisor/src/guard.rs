@@ -16,12 +16,18 @@ use std::time::Duration;
 
 use longshore_agent::Agent;
 use longshore_checkpoint::RootLock;
+use tokio::time::{sleep, timeout};
 
 use crate::SupervisorError;
 use crate::dirs::{acquire, make_runtime_dir};
+use crate::watch_dir::WatchDir;
 
-/// How often it is looked.
-const LOOK: Duration = Duration::from_secs(5);
+/// How often it is looked when nothing tells that something is gone, and where nothing can tell.
+const LOOK: Duration = Duration::from_secs(60);
+const LOOK_UNTOLD: Duration = Duration::from_secs(5);
+
+/// Whoever removes one thing removes more.
+const SETTLE: Duration = Duration::from_millis(500);
 
 /// So many looks that find what they cannot mend, one after the other, are the end.
 const LOOKS: u32 = 3;
@@ -45,7 +51,8 @@ impl RuntimeGuard {
     pub(crate) async fn run(self, agent: Option<&Agent>) -> SupervisorError {
         let mut failed = 0;
         loop {
-            tokio::time::sleep(LOOK).await;
+            // From before the look: what is removed during it is seen, too.
+            let mut watch = self.watch(agent);
             match self.look(agent).await {
                 Ok(()) => failed = 0,
                 Err(error) => {
@@ -57,9 +64,22 @@ impl RuntimeGuard {
                     if failed == LOOKS {
                         return error;
                     }
+                    watch = None;
                 }
             }
+            let pause = watch.as_ref().map_or(LOOK_UNTOLD, |_| LOOK);
+            let told = timeout(pause, WatchDir::changed(watch.as_mut())).await;
+            if told.is_ok() {
+                sleep(SETTLE).await;
+            }
         }
+    }
+
+    fn watch(&self, agent: Option<&Agent>) -> Option<WatchDir> {
+        let mut dirs = vec![self.dir.clone()];
+        dirs.extend(agent.map(Agent::watched_dirs).into_iter().flatten());
+        let dirs: Vec<_> = dirs.iter().map(PathBuf::as_path).collect();
+        WatchDir::removals(&dirs).ok()
     }
 
     async fn look(&self, agent: Option<&Agent>) -> Result<(), SupervisorError> {

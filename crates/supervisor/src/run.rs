@@ -36,8 +36,10 @@ const AGENT_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Nothing has changed for so long: it is quiet.
 const QUIET: Duration = Duration::from_secs(10);
-/// How long memory that regular looks bring in is kept after that. (Giving it back takes a millisecond or two.)
-const AGAIN: Duration = Duration::from_secs(10);
+/// How often it is looked after that whether regular looks have brought in so much, in KiB, that it is worth giving
+/// back: that takes milliseconds, and what is needed again has to be brought in again.
+const AGAIN: Duration = Duration::from_secs(60);
+const GROWTH: u64 = 2 << 10;
 
 /// How long the end may take; the containers live on in any case.
 const STOP_DEADLINE: Duration = Duration::from_secs(10);
@@ -291,7 +293,7 @@ fn images(
 }
 
 /// Gives memory back whenever things have become quiet: after the start, after every change, and now and then
-/// what regular looks have brought in.
+/// what regular looks have brought in, where that is worth it.
 async fn stay_small(manager: CsiManager) {
     let mut status = manager.status();
     loop {
@@ -304,11 +306,24 @@ async fn stay_small(manager: CsiManager) {
         if given.is_err() {
             return;
         }
-        match tokio::time::timeout(AGAIN, status.changed()).await {
-            Ok(Ok(())) | Err(_) => {}
-            Ok(Err(_)) => return,
+        let least = resident();
+        loop {
+            match tokio::time::timeout(AGAIN, status.changed()).await {
+                Ok(Ok(())) => break,
+                Ok(Err(_)) => return,
+                Err(_) if resident() > least + GROWTH => break,
+                Err(_) => {}
+            }
         }
     }
+}
+
+/// The resident memory of this process, in KiB; 0 where the kernel does not tell (proc(5), status).
+fn resident() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = line.and_then(|line| line.trim().strip_suffix(" kB"));
+    kib.and_then(|kib| kib.parse().ok()).unwrap_or(0)
 }
 
 /// Notes since when an agent elsewhere has been silent; the manager has its own retries.

@@ -37,7 +37,6 @@ impl WatchDir {
     /// # Errors
     /// The directory is missing, or the user's inotify limit is reached.
     pub(crate) fn new(dir: &Path) -> io::Result<Self> {
-        let inotify = Inotify::init(InitFlags::IN_NONBLOCK | InitFlags::IN_CLOEXEC)?;
         let events = AddWatchFlags::IN_CLOSE_WRITE
             | AddWatchFlags::IN_MOVED_TO
             | AddWatchFlags::IN_MOVED_FROM
@@ -45,7 +44,26 @@ impl WatchDir {
             | AddWatchFlags::IN_ATTRIB
             | AddWatchFlags::IN_DELETE_SELF
             | AddWatchFlags::IN_MOVE_SELF;
-        inotify.add_watch(dir, events | AddWatchFlags::IN_ONLYDIR)?;
+        Self::watch(&[dir], events)
+    }
+
+    /// Watches what is removed or moved away from these directories, and themselves.
+    ///
+    /// # Errors
+    /// One is missing, or the user's inotify limit is reached.
+    pub(crate) fn removals(dirs: &[&Path]) -> io::Result<Self> {
+        let events = AddWatchFlags::IN_MOVED_FROM
+            | AddWatchFlags::IN_DELETE
+            | AddWatchFlags::IN_DELETE_SELF
+            | AddWatchFlags::IN_MOVE_SELF;
+        Self::watch(dirs, events)
+    }
+
+    fn watch(dirs: &[&Path], events: AddWatchFlags) -> io::Result<Self> {
+        let inotify = Inotify::init(InitFlags::IN_NONBLOCK | InitFlags::IN_CLOEXEC)?;
+        for dir in dirs {
+            inotify.add_watch(*dir, events | AddWatchFlags::IN_ONLYDIR)?;
+        }
         Ok(Self(register(inotify)?))
     }
 
@@ -62,7 +80,7 @@ impl WatchDir {
                 Ok(_) => return,
                 Err(Errno::EAGAIN) => guard.clear_ready(),
                 Err(error) => {
-                    tracing::warn!(%error, "the plugin directory is no longer watched");
+                    tracing::warn!(%error, "a directory is no longer watched");
                     return std::future::pending().await;
                 }
             }

@@ -6,8 +6,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use crate::manager::{Shared, blocking};
 use crate::{EngineStatus, Finished, plan};
 
-/// How often the engine is asked whether it is there.
+/// How often the engine is asked whether it is there, with tasks and without.
 const LOOK: Duration = Duration::from_secs(10);
+const LOOK_WITHOUT: Duration = Duration::from_secs(60);
 /// How often containers of ours without a record are looked for: only a crash leaves some.
 const STRAYS: Duration = Duration::from_secs(600);
 /// How often finished tasks are looked at when none ends, and how soon after one has.
@@ -16,6 +17,7 @@ const SOON: Duration = Duration::from_secs(2);
 
 /// Notes whether the engine answers.
 pub(crate) async fn engine(shared: Arc<Shared>) {
+    let mut tasks = shared.subscribe();
     loop {
         let asked = shared.engine.version().await;
         let changed = shared.engine_status.send_if_modified(|status| {
@@ -43,7 +45,13 @@ pub(crate) async fn engine(shared: Arc<Shared>) {
             log(&shared.engine_status.borrow(), !shared.handles().is_empty());
             shared.bump();
         }
-        tokio::time::sleep(LOOK).await;
+        if shared.handles().is_empty() {
+            // Until then, or until there may be one.
+            tasks.mark_unchanged();
+            let _either = tokio::time::timeout(LOOK_WITHOUT, tasks.changed()).await;
+        } else {
+            tokio::time::sleep(LOOK).await;
+        }
     }
 }
 

@@ -172,6 +172,11 @@ impl Containers {
         })?
     }
 
+    pub(crate) fn watched_dirs(&self) -> Vec<PathBuf> {
+        let host = &self.shared.host;
+        vec![host.run_dir.clone(), host.run_dir.join(CONTAINERS)]
+    }
+
     /// Kills every container and waits for their ends, at most for `patience`. Those that live then are
     /// given. Whoever may launch must have been shut out before.
     pub(crate) async fn end_all(&self, patience: Duration) -> Vec<ContainerId> {

@@ -13,11 +13,12 @@ use longshore_paths::{RuntimeDir, check_socket_path};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
-use tokio::time::{Sleep, timeout};
+use tokio::time::Sleep;
 use tonic::transport::server::Connected;
 
 use crate::SupervisorError;
 use crate::dirs::check_ours;
+use crate::watch_dir::WatchDir;
 
 /// Connections at a time; one more waits.
 const CONNECTIONS: usize = 64;
@@ -25,8 +26,10 @@ const CONNECTIONS: usize = 64;
 /// How long a connection may take to its first byte; one that never speaks keeps out no other.
 const FIRST_BYTE: Duration = Duration::from_secs(5);
 
-/// How often it is looked whether the socket is still there.
-const LOOK: Duration = Duration::from_secs(5);
+/// How often it is looked whether the socket is still there when nothing tells that it is gone, and where nothing can
+/// tell.
+const LOOK: Duration = Duration::from_secs(60);
+const LOOK_UNTOLD: Duration = Duration::from_secs(5);
 
 /// The bound socket, removed when dropped. Bound again when somebody else has removed it.
 #[derive(Debug)]
@@ -36,6 +39,8 @@ pub(crate) struct ControlSocket {
     path: PathBuf,
     /// It is gone, and that has been told.
     lost: bool,
+    /// Tells when somebody removes it.
+    watch: Option<WatchDir>,
 }
 
 impl ControlSocket {
@@ -47,6 +52,7 @@ impl ControlSocket {
             listener: Self::open(runtime)?,
             path: runtime.control_socket(),
             lost: false,
+            watch: None,
         })
     }
 
@@ -82,6 +88,9 @@ impl ControlSocket {
 
     /// The lock of the runtime directory is still held: nobody else has bound it meanwhile.
     fn look(&mut self) {
+        // From before the look: what is removed during it is seen, too.
+        let dir = self.runtime.control_dir();
+        self.watch = WatchDir::removals(&[&dir]).ok();
         let there = std::fs::symlink_metadata(&self.path);
         if !there.is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
             return;
@@ -111,9 +120,11 @@ pub(crate) trait Source: Send + Sync + 'static {
 impl Source for ControlSocket {
     async fn next(&mut self) -> io::Result<Option<UnixStream>> {
         let stream = loop {
-            match timeout(LOOK, self.listener.accept()).await {
-                Ok(accepted) => break accepted?.0,
-                Err(_) => self.look(),
+            let pause = self.watch.as_ref().map_or(LOOK_UNTOLD, |_| LOOK);
+            tokio::select! {
+                accepted = self.listener.accept() => break accepted?.0,
+                () = WatchDir::changed(self.watch.as_mut()) => self.look(),
+                () = tokio::time::sleep(pause) => self.look(),
             }
         };
         if is_allowed(&stream) {
