@@ -214,12 +214,14 @@ impl Driver {
         let boot_id = self.core.boot_id.clone();
         let container = self.state.container().map(str::to_owned);
         let (run, told_running, healthy) = self.state.for_record();
+        let started_by = self.state.started_by_for_record();
         let kill = self.state.kill_for_record(Core::since(self.epoch));
         let change = move |record: &mut StateRecord| {
             record.stage = stage;
             record.boot_id = boot_id;
             record.container = container;
             record.run = run;
+            record.started_by = started_by;
             record.told_running = told_running;
             record.healthy = healthy;
             record.kill = kill.map(|kill| KillRecord::new(kill, status::now_ms()));

@@ -21,8 +21,8 @@ pub enum Event {
     Pulled(Result<PulledImage, EngineError>),
     /// The container has been made; its id.
     Created(Result<String, CreateFailure>),
-    /// It has been started, and its exit subscribed to before.
-    Started(Result<(), EngineError>),
+    /// It has been started, and its exit subscribed to before; when the answer came, in nanoseconds since 1970.
+    Started(Result<i64, EngineError>),
     /// How the container is. One of that name that is not ours is "no such container".
     Inspected(Result<Found, EngineError>),
     /// The engine says that it has exited with this code; or the subscription broke.

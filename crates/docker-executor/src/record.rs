@@ -80,8 +80,10 @@ pub(crate) struct StateRecord {
     pub(crate) ended_ms: Option<u64>,
     /// Its container is removed, or kept on purpose: nothing is left to do.
     pub(crate) cleaned: bool,
-    /// The kill under way. The last field: version 1 ended before it.
+    /// The kill under way. Version 1 ended before it.
     pub(crate) kill: Option<KillRecord>,
+    /// When the task's run had begun at the latest, in nanoseconds since 1970. Version 2 ended before it.
+    pub(crate) started_by: Option<i64>,
 }
 
 /// A kill under way.
@@ -111,6 +113,7 @@ impl Default for StateRecord {
             ended_ms: None,
             cleaned: false,
             kill: None,
+            started_by: None,
         }
     }
 }
@@ -154,9 +157,13 @@ impl Record for TaskRecord {
     }
 }
 
+/// The fields at the end of a state that earlier versions do not have.
+const NOT_IN_2: Option<i64> = None;
+const NOT_IN_1: (Option<KillRecord>, Option<i64>) = (None, NOT_IN_2);
+
 impl Record for StateRecord {
     const KIND: &'static str = "executor.state";
-    const VERSION: u16 = 2;
+    const VERSION: u16 = 3;
     const MAX_BODY: usize = MAX_BODY;
 
     fn encode(&self) -> Result<Vec<u8>, CodecError> {
@@ -165,9 +172,10 @@ impl Record for StateRecord {
 
     fn decode(version: u16, body: &[u8]) -> Result<Self, CodecError> {
         match version {
-            // Without `kill`: as if none were on record.
-            1 => bincode_decode(&[body, &bincode_encode(&None::<KillRecord>)?].concat()),
-            2 => bincode_decode(body),
+            // What came later is as if it were not on record.
+            1 => bincode_decode(&[body, &bincode_encode(&NOT_IN_1)?].concat()),
+            2 => bincode_decode(&[body, &bincode_encode(&NOT_IN_2)?].concat()),
+            3 => bincode_decode(body),
             version => Err(CodecError::UnsupportedVersion { version }),
         }
     }

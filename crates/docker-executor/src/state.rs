@@ -63,6 +63,8 @@ pub struct State {
     pub(crate) recorded_kill: Option<RecordedKill>,
     /// Which run of the container is ours.
     pub(crate) run: Option<i64>,
+    /// When it had begun at the latest, while that is not known: what the engine answered to the start.
+    pub(crate) started_by: Option<i64>,
     pub(crate) paused: bool,
     pub(crate) told_running: bool,
     pub(crate) details: Option<Arc<Details>>,
@@ -216,6 +218,7 @@ impl State {
         let mut state = Self::new(plan, Phase::Recording, now);
         state.container = found.container;
         state.run = found.run;
+        state.started_by = found.started_by;
         state.told_running = found.told_running;
         state.healthy = found.healthy;
         state.recorded_kill = found.kill;
@@ -254,6 +257,7 @@ impl State {
             kill: None,
             recorded_kill: None,
             run: None,
+            started_by: None,
             paused: false,
             told_running: false,
             details: None,
@@ -368,8 +372,10 @@ pub struct Recorded {
     pub rebooted: bool,
     /// The container's id.
     pub container: Option<String>,
-    /// Which run of it was the task's.
+    /// Which run of it was the task's, in nanoseconds since 1970.
     pub run: Option<i64>,
+    /// When that had begun at the latest, where it is not known which it was.
+    pub started_by: Option<i64>,
     /// Its first process, if it is still that process.
     pub pid: Option<i32>,
     /// RUNNING has been told.
@@ -393,6 +399,11 @@ impl State {
     /// What the record keeps beside the stage: which run is ours, whether RUNNING was told, and what of its health.
     pub(crate) const fn for_record(&self) -> (Option<i64>, bool, Option<bool>) {
         (self.run, self.told_running, self.healthy)
+    }
+
+    /// When our run had begun at the latest, for the record.
+    pub(crate) const fn started_by_for_record(&self) -> Option<i64> {
+        self.started_by
     }
 
     /// The kill under way, for the record.

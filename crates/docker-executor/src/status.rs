@@ -201,6 +201,14 @@ pub(crate) fn random() -> [u8; 16] {
     bytes
 }
 
+/// In nanoseconds since 1970, as the engine tells when a container began to run.
+pub(crate) fn now_nanos() -> i64 {
+    let passed = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    i64::try_from(passed.as_nanos()).unwrap_or(i64::MAX)
+}
+
 pub(crate) fn now_ms() -> u64 {
     let passed = SystemTime::now()
         .duration_since(UNIX_EPOCH)

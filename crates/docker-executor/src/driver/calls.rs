@@ -155,8 +155,9 @@ impl Driver {
             heed(core.hooks.starting(&prepared.hook)).await;
             drop(turn);
             let started = core.engine.start(&id).await;
+            let started = started.map(|()| crate::status::now_nanos());
             let may_run = match &started {
-                Ok(()) | Err(EngineError::NotModified { .. }) => true,
+                Ok(_) | Err(EngineError::NotModified { .. }) => true,
                 Err(error) => error.is_engine_absent(),
             };
             if answers.send(Event::Started(started)).await.is_err() || !may_run {

@@ -85,6 +85,7 @@ impl Executor {
             rebooted,
             container: state.container.clone(),
             run: state.run,
+            started_by: state.started_by,
             pid: state.process.map(|(pid, _)| pid),
             told_running: state.told_running,
             healthy: state.healthy,

@@ -63,6 +63,7 @@ fn a_state_record_has_the_bytes_of_its_golden_file() {
             by_ms: 1_790_000_002_000,
             signal: Some("SIGQUIT".to_owned()),
         }),
+        started_by: Some(1_790_000_000_223_456_789),
     });
 }
 

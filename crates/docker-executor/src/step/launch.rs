@@ -127,7 +127,7 @@ impl State {
 
     pub(super) fn started(
         &mut self,
-        result: Result<(), EngineError>,
+        result: Result<i64, EngineError>,
         now: Duration,
         actions: &mut Vec<Action>,
     ) {
@@ -136,7 +136,14 @@ impl State {
         }
         self.heard(result.as_ref().err());
         match result {
-            Ok(()) | Err(EngineError::NotModified { .. }) => {
+            Ok(at) => {
+                // On record at once: which run it is may be asked for by a successor.
+                self.started_by = Some(at);
+                actions.push(Action::Record(Stage::Starting));
+                self.waiting = true;
+                self.runs(now, actions);
+            }
+            Err(EngineError::NotModified { .. }) => {
                 self.waiting = true;
                 self.runs(now, actions);
             }

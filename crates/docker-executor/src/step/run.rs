@@ -10,6 +10,9 @@ use super::{QUIET, QUIET_UNHELD, SOON};
 use crate::state::{Init, Phase, Stage, State};
 use crate::{Action, Condition, Found, Kill, KillCause, News};
 
+/// How far the clock may have been set between the beginning of a run and the answer to its start, in nanoseconds.
+const CLOCKS: i64 = 1_000_000_000;
+
 impl State {
     /// This is how the container is.
     pub(super) fn found(&mut self, found: Found, now: Duration, actions: &mut Vec<Action>) {
@@ -73,7 +76,11 @@ impl State {
 
     /// Whether this is not the run that was launched.
     pub(super) fn is_another_run(&self, found: &Found) -> bool {
-        matches!((self.run, found.run), (Some(ours), Some(theirs)) if ours != theirs)
+        match (self.run, self.started_by, found.run) {
+            (Some(ours), _, Some(theirs)) => ours != theirs,
+            (None, Some(by), Some(theirs)) => theirs > by.saturating_add(CLOCKS),
+            _ => false,
+        }
     }
 
     /// RUNNING, once; not when it is being killed already.

@@ -57,7 +57,7 @@ impl Life {
         life.feed(pulled());
         life.feed(created());
         life.feed(Event::Recorded(Ok(())));
-        life.feed(Event::Started(Ok(())));
+        life.feed(Event::Started(Ok(RUN)));
         life.feed(inspected(Condition::Running));
         life.feed(Event::Held(Held::Yes));
         life

@@ -224,6 +224,7 @@ fn what_is_taken_down_because_it_was_restarted_is_that_after_a_restart_of_ours_t
         rebooted: false,
         container: Some("c1".to_owned()),
         run: Some(RUN),
+        started_by: None,
         pid: None,
         told_running: true,
         healthy: None,

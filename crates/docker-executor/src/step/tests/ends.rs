@@ -133,7 +133,7 @@ fn an_exit_before_the_start_is_answered_is_told_in_order() {
         life.feed(event);
     }
     life.feed(Event::Exited(Ok(3)));
-    life.feed(Event::Started(Ok(())));
+    life.feed(Event::Started(Ok(RUN)));
     life.feed(down(3));
     life.feed(Event::LogsDrained);
     assert_eq!(life.told(), ["STARTING", "RUNNING", "FAILED exited"]);

@@ -54,7 +54,7 @@ fn a_kill_during_the_start_waits_for_its_answer_but_not_for_ever() {
         life
     };
     let mut life = starting();
-    let actions = life.feed(Event::Started(Ok(())));
+    let actions = life.feed(Event::Started(Ok(RUN)));
     assert!(has(&actions, &signal(TERM)), "{actions:?}");
     life.feed(inspected(Condition::Running));
     life.feed(Event::Held(Held::Yes));
@@ -161,7 +161,7 @@ fn dx_07_a_later_kill_shortens_the_grace_and_never_lengthens_it() {
     }
     life.feed(Event::Kill(Kill::asked()));
     life.feed(Event::Kill(Kill::within(Duration::ZERO)));
-    assert!(has(&life.feed(Event::Started(Ok(()))), &signal(KILL)));
+    assert!(has(&life.feed(Event::Started(Ok(RUN))), &signal(KILL)));
 }
 
 /// Whose signal it is: the wish's, the policy's, the container's, the image's, TERM.

@@ -12,8 +12,12 @@ fn nothing_exists_before_it_is_on_record_and_may_run_only_once_that_is() {
     assert_eq!(life.feed(created()), [Action::Record(Stage::Starting)]);
     assert_eq!(life.feed(Event::Recorded(Ok(()))), [Action::Start]);
     assert_eq!(
-        life.feed(Event::Started(Ok(()))),
-        [Action::StartLogs, Action::Inspect]
+        life.feed(Event::Started(Ok(RUN))),
+        [
+            Action::Record(Stage::Starting),
+            Action::StartLogs,
+            Action::Inspect
+        ]
     );
     let actions = life.feed(inspected(Condition::Running));
     assert!(has(&actions, &Action::Hold(4711)), "{actions:?}");
@@ -258,7 +262,7 @@ fn running_is_told_though_the_container_cannot_be_looked_at() {
     life.feed(pulled());
     life.feed(created());
     life.feed(Event::Recorded(Ok(())));
-    life.feed(Event::Started(Ok(())));
+    life.feed(Event::Started(Ok(RUN)));
     life.pass(ANSWER);
     assert_eq!(life.told(), ["STARTING", "RUNNING"]);
     life.feed(inspected(Condition::Running));

@@ -96,7 +96,7 @@ fn an_exit_that_no_client_was_told_is_seen_by_a_look() {
         pulled(),
         created(),
         Event::Recorded(Ok(())),
-        Event::Started(Ok(())),
+        Event::Started(Ok(RUN)),
         inspected(Condition::Running),
         Event::Held(Held::Impossible),
     ] {
@@ -141,7 +141,7 @@ fn an_init_that_was_dead_before_it_could_be_held_has_ended() {
         pulled(),
         created(),
         Event::Recorded(Ok(())),
-        Event::Started(Ok(())),
+        Event::Started(Ok(RUN)),
         inspected(Condition::Running),
         Event::Held(Held::Ended),
         down(0),

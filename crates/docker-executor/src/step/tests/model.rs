@@ -188,7 +188,7 @@ impl Game {
             Action::Start if !self.world.exists => Event::Started(Err(no_container())),
             Action::Start => {
                 self.begin();
-                Event::Started(Ok(()))
+                Event::Started(Ok(RUN))
             }
             Action::Inspect => Event::Inspected(self.look()),
             Action::Hold(_) => {

@@ -9,6 +9,7 @@ fn recorded(stage: Stage) -> Recorded {
         rebooted: false,
         container: (stage != Stage::Intended).then(|| "c1".to_owned()),
         run: started.then_some(RUN),
+        started_by: None,
         pid: started.then_some(4711),
         told_running: started,
         healthy: None,
@@ -168,6 +169,39 @@ fn another_run_than_the_recorded_one_is_taken_down() {
         ..found(Condition::Down)
     })));
     assert_eq!(life.told(), ["FAILED restarted-by-other"]);
+}
+
+#[test]
+fn a_run_that_began_after_the_start_was_answered_is_another_one() {
+    // The engine answered the start and nothing after it: which run it is was never seen.
+    let unseen = |stage| Recorded {
+        run: None,
+        started_by: Some(RUN),
+        ..recorded(stage)
+    };
+    for stage in [Stage::Starting, Stage::Running] {
+        for (run, condition, other) in [
+            (RUN - 1, Condition::Running, false),
+            (RUN, Condition::Paused, false),
+            // A clock that was set meanwhile is not somebody else's doing.
+            (RUN + 999_999_999, Condition::Running, false),
+            (RUN + 1_000_000_001, Condition::Running, true),
+            (RUN + 1_000_000_001, Condition::Down, true),
+        ] {
+            let mut life = Life::attach(plan(), unseen(stage));
+            life.feed(Event::Held(Held::Ended));
+            life.feed(Event::Inspected(Ok(Found {
+                run: Some(run),
+                ..found(condition)
+            })));
+            life.feed(Event::Removed(Ok(())));
+            let told = life
+                .told()
+                .iter()
+                .any(|told| told == "FAILED restarted-by-other");
+            assert_eq!(told, other, "{stage:?}, run at {run}, {condition:?}");
+        }
+    }
 }
 
 #[test]
