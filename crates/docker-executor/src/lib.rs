@@ -39,6 +39,7 @@ pub use event::{
 pub use executor::{Executor, Recovery};
 pub use options::{Acknowledge, ExecutorOptions, Launch, LogMode};
 pub use plan::Plan;
+pub use prepare::judge;
 pub use processes::{HeldProcess, Holding, HostProcesses, ProcessId, Processes};
 pub use publisher::{TaskView, Updates};
 pub use state::{Recorded, RecordedKill, Stage, State};

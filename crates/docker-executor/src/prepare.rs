@@ -11,7 +11,7 @@ use longshore_task_spec::hooks::HookContainer;
 use longshore_task_spec::{Sandbox, TaskContext, map_task, schedule};
 
 use crate::record::TaskRecord;
-use crate::{ExecutorOptions, LogMode, Plan, labels};
+use crate::{Acknowledge, ExecutorOptions, LogMode, Plan, labels};
 
 /// A task that can be run.
 #[derive(Clone, Debug)]
@@ -149,6 +149,31 @@ pub(crate) fn log_driver_of_podman(spec: &mut ContainerSpec) {
     {
         log.driver = "json-file".to_owned();
     }
+}
+
+/// Whether a task could be launched, as far as that can be told without an engine.
+///
+/// # Errors
+/// The field and its value, as its last status would tell them.
+pub fn judge(task: &TaskInfo) -> Result<(), String> {
+    let options = ExecutorOptions::new("/", "");
+    let record = TaskRecord {
+        id: task.task_id.value.clone(),
+        name: "x".to_owned(),
+        framework: String::new(),
+        task: Vec::new(),
+        sandbox: Some(("/x".to_owned(), "/x".to_owned())),
+        log_owner: None,
+        task_environment: Vec::new(),
+        tell_killing: false,
+        stop_signal: None,
+        logs: LogMode::Files,
+        remove: true,
+        acknowledge: Acknowledge::WhenRecorded,
+        launched_ms: 0,
+        boot_id: String::new(),
+    };
+    prepare("", &record, task, &options, "/", Duration::ZERO).map(drop)
 }
 
 /// A name of ours for the container of a task: `longshore-ID-KEY`, of what engines take.

@@ -26,6 +26,48 @@ pub enum TaskManagerError {
         /// What is wrong with it.
         problem: &'static str,
     },
+    /// A name that a declared task cannot have.
+    #[error(
+        "the name {name:?} of a declared task cannot be used: it has 1 to 100 letters, digits, `_`, `.` and `-`, and begins with a letter or digit"
+    )]
+    DeclaredName {
+        /// The name, cut.
+        name: String,
+    },
+    /// What an operator wants of a declared task is done, and is not on record.
+    #[error("task {name:?}: it holds for this daemon, and is not on record: {problem}")]
+    NotKept {
+        /// Its name.
+        name: String,
+        /// Why.
+        problem: String,
+    },
+    /// A task of a file is not removed by a command.
+    #[error("task {name:?} is declared by {}: remove that file, or stop the task (`longshore task stop {name}`)", path.display())]
+    OfFile {
+        /// Its name.
+        name: String,
+        /// The file.
+        path: PathBuf,
+    },
+    /// The last attempt of a declared task is kept.
+    #[error(
+        "task {id:?} is the last attempt of the declared task {name:?}, whose state it tells: it is forgotten after the next ones"
+    )]
+    Kept {
+        /// The attempt.
+        id: String,
+        /// The declared task.
+        name: String,
+    },
+    /// A declared task has nothing to be looked at yet.
+    #[error("task {name:?} has no attempt: it is {reason}")]
+    NoAttempt {
+        /// Its name.
+        name: String,
+        /// What it is instead.
+        reason: String,
+    },
     /// There is a task of that id.
     #[error("task {id:?} is there already, {how}: {advice}")]
     Taken {
@@ -91,6 +133,9 @@ pub enum TaskManagerError {
         #[source]
         source: io::Error,
     },
+    /// A record cannot be written or removed.
+    #[error("the record of a declared task")]
+    Record(#[from] longshore_checkpoint::CheckpointError),
     /// The executor cannot do it.
     #[error(transparent)]
     Executor(#[from] ExecutorError),

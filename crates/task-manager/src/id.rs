@@ -53,6 +53,24 @@ pub fn check_container(name: &str) -> Result<(), TaskManagerError> {
     })
 }
 
+/// The longest name of a declared task, in bytes: with the number of an attempt it is an id.
+const DECLARED_MAX: usize = 100;
+
+/// Whether `name` can be a declared task's: docker's rule for names, at most 100 characters.
+///
+/// # Errors
+/// With the name and what is wrong with it.
+pub fn check_declared(name: &str) -> Result<(), TaskManagerError> {
+    let first = name.starts_with(|c: char| c.is_ascii_alphanumeric());
+    let known = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
+    if first && name.chars().all(known) && name.len() <= DECLARED_MAX {
+        return Ok(());
+    }
+    Err(TaskManagerError::DeclaredName {
+        name: name.chars().take(80).collect(),
+    })
+}
+
 /// An id for a task that has none.
 pub(crate) fn generate() -> Result<String, TaskManagerError> {
     let mut bytes = [0_u8; 6];
@@ -102,6 +120,26 @@ mod tests {
             &"x".repeat(129),
         ] {
             check_container(bad).unwrap_err();
+        }
+    }
+
+    #[test]
+    fn names_of_declared_tasks_are_one_component_of_a_path_and_plain() {
+        for good in ["a", "web-1", "a.b_c", &"x".repeat(100)] {
+            check_declared(good).unwrap_or_else(|error| panic!("{good}: {error}"));
+        }
+        for bad in [
+            "",
+            ".",
+            "..",
+            ".a",
+            "-a",
+            "a b",
+            "a/b",
+            "ä",
+            &"x".repeat(101),
+        ] {
+            check_declared(bad).unwrap_err();
         }
     }
 

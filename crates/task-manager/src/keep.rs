@@ -121,6 +121,7 @@ async fn forget(shared: &Arc<Shared>) -> Result<(), crate::TaskManagerError> {
     let handles = shared.handles();
     let ended: Vec<_> = handles
         .iter()
+        .filter(|(id, _)| shared.keeper(id).is_none())
         .filter_map(|(id, handle)| {
             let ended = handle.status.borrow().ended?;
             // What is not finished yet cannot be forgotten.
@@ -164,7 +165,7 @@ fn now() -> Duration {
 }
 
 /// An error with its causes, on one line.
-fn chain(error: &dyn std::error::Error) -> String {
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {

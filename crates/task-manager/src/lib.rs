@@ -9,9 +9,13 @@
 //! - What is not ours is never touched: neither containers of others on the same engine, nor those of another root.
 //! - Which finished tasks are forgotten is a pure plan ([`plan`]); a sandbox is removed by handle, and never across a
 //!   mount.
+//! - Of a declared task there is one attempt at a time, on record (power-durably) before it is launched; each is a task of its
+//!   own with one last status. What starts, and when, is decided by a pure machine ([`State::step`]): always backed off, its
+//!   start limit honoured, also across restarts.
 //! - A status is told from memory, whatever the engine does, and says since when that has been silent. No thread a task.
 //! - No value of a variable and no secret is in a status, an error or a log.
 
+mod declared;
 mod error;
 mod follow;
 mod id;
@@ -25,8 +29,12 @@ mod sandboxes;
 mod signal;
 mod status;
 
+pub use declared::{
+    Action, Attempt, CsiReadiness, Declaration, Declared, DeclaredBy, DeclaredOptions,
+    DeclaredStatus, DeclaredTasks, End, Event, Found, Moment, Need, Rule, State, Why, cycles,
+};
 pub use error::TaskManagerError;
-pub use id::{check as check_id, check_container};
+pub use id::{check as check_id, check_container, check_declared as check_declared_name};
 pub use longshore_docker_executor::LogMode;
 pub use manager::TaskManager;
 pub use options::{ManagerOptions, NewTask};

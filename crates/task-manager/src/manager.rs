@@ -1,4 +1,5 @@
 //! All tasks of one root: launched, taken up again, ended, forgotten.
+// long: one table of tasks, with all that may be asked of it
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,6 +16,7 @@ use longshore_task_spec::hooks::{ContainerHooks, NoHooks};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use crate::declared::{Declaration, Recorded, Store};
 use crate::follow::{Handle, follow};
 use crate::sandboxes::{MAPPED, Sandboxes};
 use crate::{
@@ -50,6 +52,10 @@ pub(crate) struct Shared {
     changed: watch::Sender<u64>,
     pub(crate) engine_status: watch::Sender<EngineStatus>,
     damaged: Vec<String>,
+    /// What is on record of declared tasks, until it is taken up.
+    recorded: Mutex<Vec<Recorded>>,
+    /// The last attempt of each declared task, by its name: what it tells is not forgotten.
+    kept: Mutex<BTreeMap<String, String>>,
 }
 
 #[derive(Debug)]
@@ -100,6 +106,12 @@ impl TaskManager {
             processes,
         )?;
         let sandboxes = Sandboxes::new(&options.state_dir);
+        let store = Store::new(&options.state_dir);
+        let recorded = blocking(move || store.read()).await??;
+        let last = recorded
+            .iter()
+            .filter_map(|one| Some((one.name().to_owned(), one.last()?)));
+        let kept = last.collect();
         // Before anything can be launched.
         let recovery = executor.recover()?;
         let changed = watch::Sender::new(0);
@@ -137,6 +149,8 @@ impl TaskManager {
             changed,
             engine_status: watch::Sender::default(),
             damaged,
+            recorded: Mutex::new(recorded),
+            kept: Mutex::new(kept),
         });
         let mut loops = JoinSet::new();
         loops.spawn(keep::engine(Arc::clone(&shared)));
@@ -198,6 +212,17 @@ impl TaskManager {
         let handle = follow(task, sandbox, shared.changed.clone());
         shared.tasks().insert(id.clone(), Slot::There(handle));
         Ok(id)
+    }
+
+    /// Whether what is declared could be launched, as far as that can be told without an engine.
+    pub(crate) fn judge(declaration: &Declaration) -> Result<(), TaskManagerError> {
+        let mut info = declaration.info.clone();
+        info.task_id.value.clone_from(&declaration.name);
+        info.name.clone_from(&declaration.name);
+        longshore_docker_executor::judge(&info).map_err(|problem| TaskManagerError::Refused {
+            id: declaration.name.clone(),
+            problem,
+        })
     }
 
     fn reserve(&self, id: &str) -> Result<(), TaskManagerError> {
@@ -298,6 +323,12 @@ impl TaskManager {
     /// [`TaskManagerError::Unknown`], [`TaskManagerError::Running`], [`TaskManagerError::StillRunning`]; what cannot be removed.
     pub async fn remove(&self, id: &str, force: bool) -> Result<(), TaskManagerError> {
         let handle = self.shared.handle(id)?;
+        if let Some(name) = self.shared.keeper(id) {
+            return Err(TaskManagerError::Kept {
+                id: id.to_owned(),
+                name,
+            });
+        }
         if !handle.status.borrow().has_ended() {
             if !force {
                 return Err(TaskManagerError::Running { id: id.to_owned() });
@@ -399,6 +430,32 @@ impl Shared {
             .values()
             .map(|handle| Arc::clone(&handle.status.borrow()))
             .collect()
+    }
+
+    pub(crate) fn take_recorded(&self) -> Vec<Recorded> {
+        let mut recorded = self.recorded.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut recorded)
+    }
+
+    fn kept(&self) -> MutexGuard<'_, BTreeMap<String, String>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// From now on this is the last attempt of the declared task `name`.
+    pub(crate) fn keep(&self, name: &str, id: &str) {
+        self.kept().insert(name.to_owned(), id.to_owned());
+    }
+
+    /// The declared task `name` is over.
+    pub(crate) fn let_go(&self, name: &str) {
+        self.kept().remove(name);
+    }
+
+    /// The declared task whose last attempt this is.
+    pub(crate) fn keeper(&self, id: &str) -> Option<String> {
+        let kept = self.kept();
+        let (name, _) = kept.iter().find(|(_, last)| *last == id)?;
+        Some(name.clone())
     }
 
     fn handle(&self, id: &str) -> Result<Handle, TaskManagerError> {

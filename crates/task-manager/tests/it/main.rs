@@ -3,4 +3,5 @@
 #![expect(clippy::unwrap_used, reason = "tests, helpers included")]
 
 mod bed;
+mod declared;
 mod life;
