@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   SIGHUP, control ----> everything ----\
-//!   inotify, rescan ----> plugin_dir -----+--> valid --> manager.apply --> in force
+//!   inotify, rescan ----> plugins, tasks --+--> valid --> manager.apply --> in force
 //!                                         \--> else  --> refused, the old one stays
 //! ```
 //!
@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use longshore_csi_manager::CsiManager;
+use longshore_task_manager::{Declaration, DeclaredBy, DeclaredTasks};
 use tokio::signal::unix::Signal;
 use tokio::sync::{mpsc, oneshot};
 
@@ -43,6 +44,8 @@ pub(crate) struct Reloader {
     pub(crate) sources: Sources,
     pub(crate) board: Board,
     pub(crate) manager: CsiManager,
+    /// None where no engine can be used.
+    pub(crate) tasks: Option<DeclaredTasks>,
     pub(crate) requests: mpsc::Receiver<Request>,
     pub(crate) hangup: Signal,
     pub(crate) log: Option<LogHandle>,
@@ -51,7 +54,7 @@ pub(crate) struct Reloader {
 impl Reloader {
     /// Serves requests until their sender is gone.
     pub(crate) async fn run(mut self) {
-        let mut watch = self.watch();
+        let (mut watch, mut tasks) = self.watch();
         let mut rescan = tokio::time::interval(RESCAN);
         rescan.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         rescan.reset();
@@ -60,7 +63,7 @@ impl Reloader {
                 request = self.requests.recv() => {
                     let Some(request) = request else { return };
                     let outcome = self.reload().await;
-                    watch = self.watch();
+                    (watch, tasks) = self.watch();
                     // Who asked may be gone; the reload holds all the same.
                     let _gone = request.send(outcome);
                 }
@@ -68,7 +71,7 @@ impl Reloader {
                     match self.reload().await {
                         Ok(reloaded) => {
                             for error in &reloaded.errors {
-                                tracing::error!(%error, "a file of the plugin directory is refused");
+                                tracing::error!(%error, "a file of the configuration is refused");
                             }
                         }
                         Err(error) => tracing::error!(
@@ -76,33 +79,43 @@ impl Reloader {
                             "the new configuration is refused, the old one stays in force"
                         ),
                     }
-                    watch = self.watch();
+                    (watch, tasks) = self.watch();
                 }
                 () = WatchDir::changed(watch.as_mut()) => {
                     tokio::time::sleep(SETTLE).await;
                     self.rescan().await;
-                    watch = self.watch();
+                    (watch, tasks) = self.watch();
+                }
+                () = WatchDir::changed(tasks.as_mut()) => {
+                    tokio::time::sleep(SETTLE).await;
+                    self.rescan().await;
+                    (watch, tasks) = self.watch();
                 }
                 _ = rescan.tick() => {
                     self.rescan().await;
-                    if watch.is_none() {
-                        watch = self.watch();
+                    if watch.is_none() || tasks.is_none() {
+                        (watch, tasks) = self.watch();
                     }
                 }
             }
         }
     }
 
-    fn watch(&self) -> Option<WatchDir> {
+    /// The directories of plugins and of tasks.
+    fn watch(&self) -> (Option<WatchDir>, Option<WatchDir>) {
         let config = Arc::clone(&self.board.now().config);
-        let dir = config.plugin_dir.as_ref()?;
-        match WatchDir::new(dir) {
+        let watch = |dir: &std::path::Path| match WatchDir::new(dir) {
             Ok(watch) => Some(watch),
             Err(error) => {
                 tracing::debug!(dir = %dir.display(), %error, "not watched, only read again now and then");
                 None
             }
-        }
+        };
+        let tasks = config.task_dir.as_ref().map(|(dir, _)| dir.as_path());
+        (
+            config.plugin_dir.as_deref().and_then(watch),
+            tasks.and_then(watch),
+        )
     }
 
     async fn reload(&self) -> Result<Reloaded, String> {
@@ -123,10 +136,10 @@ impl Reloader {
         }
     }
 
-    /// Only the plugin directory: the main file's part stays as it is in force.
+    /// Only the directories of plugins and tasks: the main file's part stays as it is in force.
     async fn rescan(&self) {
         let before = Arc::clone(&self.board.now().config);
-        if before.plugin_dir.is_none() {
+        if before.plugin_dir.is_none() && before.task_dir.is_none() {
             return;
         }
         let previous = Arc::clone(&before);
@@ -134,6 +147,7 @@ impl Reloader {
             return;
         };
         if config.plugins == before.plugins
+            && config.declared == before.declared
             && config.errors == before.errors
             && config.warnings == before.warnings
         {
@@ -144,7 +158,7 @@ impl Reloader {
             .iter()
             .filter(|error| !before.errors.contains(error))
         {
-            tracing::error!(%error, "a file of the plugin directory is refused");
+            tracing::error!(%error, "a file of the configuration is refused");
         }
         let refused = self.board.now().refused.clone();
         if let Err(error) = self.put_in_force(&before, config).await {
@@ -164,6 +178,12 @@ impl Reloader {
             let reason = chain(&error);
             self.board.refused(reason.clone());
             return Err(reason);
+        }
+        let mut config = config;
+        if let Some(tasks) = &self.tasks {
+            config
+                .errors
+                .extend(tasks.apply(config.declared.declared.clone()).await);
         }
         let reloaded = Reloaded {
             changes: changes(before, &config),
@@ -253,5 +273,31 @@ fn changes(before: &Config, after: &Config) -> Vec<String> {
             lines.push(format!("plugin {}: removed", plugin.name()));
         }
     }
+    lines.extend(task_changes(before, after));
+    lines
+}
+
+/// One line a declared task that came, went or changed.
+fn task_changes(before: &Config, after: &Config) -> Vec<String> {
+    let (before, after) = (&before.declared.declared, &after.declared.declared);
+    fn find<'a>(all: &'a [Declaration], name: &str) -> Option<&'a Declaration> {
+        all.iter().find(|it| it.name == name)
+    }
+    let mut lines = Vec::new();
+    for task in &after.wanted {
+        match find(&before.wanted, &task.name) {
+            None => lines.push(format!("task {}: declared", task.name)),
+            Some(old) if old != task => lines.push(format!("task {}: changed", task.name)),
+            Some(_) => {}
+        }
+    }
+    let gone = |task: &&Declaration| {
+        let DeclaredBy::File(path) = &task.origin else {
+            return false;
+        };
+        find(&after.wanted, &task.name).is_none() && !after.unknown && !after.broken.contains(path)
+    };
+    let gone = before.wanted.iter().filter(gone);
+    lines.extend(gone.map(|task| format!("task {}: not declared any more", task.name)));
     lines
 }

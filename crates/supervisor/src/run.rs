@@ -12,11 +12,12 @@ use std::time::{Duration, SystemTime};
 use longshore_agent::images::ImageRuntime;
 use longshore_agent::{Agent, AgentOptions, ShimCommand};
 use longshore_agent_client::{AgentClient, AgentClientConfig, AgentEndpoint, Credentials};
-use longshore_csi_manager::{CsiManager, ManagerOptions};
+use longshore_csi_manager::{CsiManager, ManagerOptions, PluginState};
 use longshore_engine::{DockerConfig, DockerEngine};
 use longshore_image_containers::{ImageContainers, ImageOptions, Rotation};
+use longshore_task_manager::CsiReadiness;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing_subscriber::Registry;
@@ -120,11 +121,15 @@ pub async fn run(
             return Err(error);
         }
     };
+    let mut config = config;
+    let readiness = tokio::sync::watch::Sender::default();
+    let (docker, problems) = docker.declare(&config, readiness.subscribe());
+    config.errors.extend(problems);
     for warning in &config.warnings {
         tracing::warn!("{warning}");
     }
     for error in &config.errors {
-        tracing::error!(%error, "a file of the plugin directory is refused");
+        tracing::error!(%error, "a file of the configuration is refused");
     }
     let board = Board::new(Arc::new(config));
     let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
@@ -149,11 +154,13 @@ pub async fn run(
         sources,
         board: board.clone(),
         manager: manager.clone(),
+        tasks: docker.declared().cloned(),
         requests,
         hangup,
         log: program.log,
     };
     spawn(&tasks, &stop, reloader.run());
+    spawn(&tasks, &stop, tell_readiness(manager.clone(), readiness));
     spawn(&tasks, &stop, stay_small(manager.clone()));
     if let Ok(engine) = board.now().config.tasks.endpoint() {
         spawn(&tasks, &stop, nri.clone().look_for_nri_of_engine(engine));
@@ -290,6 +297,33 @@ fn images(
         .map_err(|source| SupervisorError::Images { source })?;
     nri.reaches(images.executor().clone());
     Ok(Some(Arc::new(images)))
+}
+
+/// Tells declared tasks which plugins answer.
+async fn tell_readiness(manager: CsiManager, readiness: watch::Sender<Arc<CsiReadiness>>) {
+    let mut status = manager.status();
+    loop {
+        let now = Arc::clone(&status.borrow_and_update());
+        let plugins = now.plugins.iter().map(|(name, plugin)| {
+            let ready = match plugin.state {
+                PluginState::Ready => Ok(()),
+                state if plugin.reason.is_empty() => Err(format!("{state:?}").to_lowercase()),
+                _ => Err(plugin.reason.clone()),
+            };
+            (name.clone(), ready)
+        });
+        let next: CsiReadiness = plugins.collect();
+        readiness.send_if_modified(|known| {
+            let changed = **known != next;
+            if changed {
+                *known = Arc::new(next);
+            }
+            changed
+        });
+        if status.changed().await.is_err() {
+            return;
+        }
+    }
 }
 
 /// Gives memory back whenever things have become quiet: after the start, after every change, and now and then

@@ -7,6 +7,7 @@ mod bounds;
 mod config;
 mod container;
 mod daemon;
+mod declared;
 mod demo;
 mod disk;
 mod docker;

@@ -88,7 +88,7 @@ fn bad_input_is_refused_by_name_as_docker_exits() {
         (&["run"], "no image"),
         (
             &["run", "--restart", "always", "image"],
-            "--restart cannot be served",
+            "--restart always: nothing stays",
         ),
         (&["run", "-it", "image"], "--interactive cannot be served"),
         (&["run", "--no-such-flag", "image"], "--no-such-flag"),

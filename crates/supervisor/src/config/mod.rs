@@ -18,6 +18,7 @@ mod raw;
 mod shape;
 mod show;
 mod sources;
+mod task_dir;
 mod tasks;
 mod units;
 
@@ -33,6 +34,7 @@ pub use nri::NriSettings;
 pub use plugin::PluginSpec;
 pub use show::Setting;
 pub use sources::{DEFAULT_FILE, DEFAULT_TOML, Flags, Sources};
+pub(crate) use task_dir::{TaskDir, rule};
 pub use tasks::TaskSettings;
 pub use units::{format_duration, parse_duration, parse_size};
 
@@ -62,6 +64,10 @@ pub struct Config {
     pub nri: NriSettings,
     /// The watched directory of JSON files.
     pub plugin_dir: Option<PathBuf>,
+    /// The watched directory of declared tasks, and whether the configuration names it.
+    pub task_dir: Option<(PathBuf, bool)>,
+    /// What it declares.
+    pub(crate) declared: Arc<TaskDir>,
     /// The plugins, by name.
     pub plugins: Vec<PluginSpec>,
     /// What deserves a look.
@@ -102,6 +108,7 @@ impl Config {
             ("state_dir", &raw.state_dir),
             ("runtime_dir", &raw.runtime_dir),
             ("csi.plugin_dir", &raw.csi.plugin_dir),
+            ("tasks.dir", &raw.tasks.dir),
         ] {
             if let Some(path) = path.as_ref().filter(|path| !path.is_absolute()) {
                 let message = format!("`{}` is not an absolute path", path.display());
@@ -109,6 +116,10 @@ impl Config {
             }
         }
         let plugin_dir = raw.csi.plugin_dir.clone();
+        let task_dir = match &raw.tasks.dir {
+            Some(dir) => Some((dir.clone(), true)),
+            None => task_dir::default_dir(&sources.path()).map(|dir| (dir, false)),
+        };
         // What is refused has a stand-in, so that the rest can be judged, too.
         let state_dir = match &raw.state_dir {
             Some(dir) => dir.clone(),
@@ -188,6 +199,8 @@ impl Config {
             tasks,
             nri,
             plugin_dir,
+            task_dir,
+            declared: Arc::default(),
             state_dir,
             runtime_dir,
             log: raw.log.clone(),
@@ -200,11 +213,12 @@ impl Config {
         };
         config.settings = show::settings(&table, &origins.finder(), &config);
         config.read_plugin_dir(previous);
+        config.read_task_dir();
         config.tell_what_is_lacking();
         Ok(config)
     }
 
-    /// This configuration with its plugin directory read again, the main file untouched.
+    /// This configuration with its directories of plugins and tasks read again, the main file untouched.
     #[must_use]
     pub fn rescan(&self) -> Self {
         let mut config = self.clone();
@@ -212,6 +226,7 @@ impl Config {
         config.warnings.clone_from(&self.main.warnings);
         config.errors.clear();
         config.read_plugin_dir(Some(self));
+        config.read_task_dir();
         config.tell_what_is_lacking();
         config
     }
@@ -230,6 +245,16 @@ impl Config {
     /// may have set it, a path that is not absolute.
     pub fn runtime_dir(sources: &Sources) -> Result<PathBuf, ConfigError> {
         find::runtime_dir(sources)
+    }
+
+    fn read_task_dir(&mut self) {
+        let Some((dir, named)) = &self.task_dir else {
+            return;
+        };
+        let found = task_dir::read(dir, *named);
+        self.warnings.extend(found.warnings.iter().cloned());
+        self.errors.extend(found.errors.iter().cloned());
+        self.declared = Arc::new(found);
     }
 
     fn read_plugin_dir(&mut self, previous: Option<&Self>) {
@@ -285,6 +310,7 @@ impl Config {
                 config.plugin_dir.clone(),
                 config.log.clone(),
                 plugins,
+                Arc::clone(&config.declared),
             )
         };
         one(self) == one(other)

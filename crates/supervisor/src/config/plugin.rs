@@ -19,7 +19,8 @@ mod policy;
 
 use container::container_info;
 pub(crate) use ground::Ground;
-use policy::{liveness, positive, restart};
+pub(super) use policy::restart;
+use policy::{liveness, positive};
 
 /// One plugin of the configuration, valid and complete.
 #[derive(Debug, Clone, PartialEq)]

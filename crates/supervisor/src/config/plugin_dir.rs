@@ -62,7 +62,8 @@ pub(crate) fn read(
     found
 }
 
-fn files(dir: &Path) -> std::io::Result<Vec<PathBuf>> {
+/// The regular files of a directory, without hidden ones and leftovers, in their order.
+pub(super) fn files(dir: &Path) -> std::io::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(dir)? {
         let path = entry?.path();
@@ -137,6 +138,11 @@ fn file(
         .map_err(|refusals| refusals.into_iter().map(invalid).collect())
 }
 
+/// Where a JSON text is wrong.
+pub(super) fn json_error_line(error: &serde_json::Error) -> usize {
+    error.line().max(1)
+}
+
 fn json_error(path: &Path, error: &JsonError) -> ConfigError {
     let (line, message) = match error {
         JsonError::Malformed { source, .. } => (source.line(), format!("{error}: {source}")),
@@ -153,7 +159,7 @@ fn json_error(path: &Path, error: &JsonError) -> ConfigError {
 }
 
 /// The first line that has the last part of `key` as a JSON member; 1 when none has.
-fn line_of(text: &str, key: &str) -> usize {
+pub(super) fn line_of(text: &str, key: &str) -> usize {
     let last = key.rsplit('.').next().unwrap_or(key);
     let last = last.split('[').next().unwrap_or(last);
     let member = format!("\"{last}\"");

@@ -47,6 +47,8 @@ pub(crate) struct RawEmbedded {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct RawTasks {
+    pub(crate) dir: Option<PathBuf>,
+    pub(crate) restart: RawRestart,
     pub(crate) engine: Option<String>,
     pub(crate) logs: RawTaskLogs,
     pub(crate) grace: Span,

@@ -2,14 +2,15 @@
 
 use std::time::Duration;
 
+use longshore_backoff::RestartPolicy;
 use longshore_engine::{EngineEndpoint, EngineError};
 use longshore_task_manager::{LogMode, ManagerOptions, Retention};
 
 use super::problems::Problems;
-use super::raw::{RawTaskLogs, RawTasks};
+use super::raw::{RawRestart, RawTaskLogs, RawTasks};
 
 /// What holds for tasks.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct TaskSettings {
     /// The engine; `None`: the one that docker's client would use.
     pub engine: Option<EngineEndpoint>,
@@ -27,10 +28,14 @@ pub struct TaskSettings {
     pub max_bytes: u64,
     /// How many may be unfinished at a time.
     pub max_tasks: usize,
+    /// How declared tasks are started again.
+    pub restart: RestartPolicy,
 }
 
 /// As many older files as the sandbox keeps track of.
 const LOG_FILES_MAX: u32 = 99;
+/// As many starts of a declared task as are kept on record.
+const STARTS_MAX: u32 = 32;
 
 /// The settings, as far as they are acceptable; what is not is noted.
 pub(super) fn settings(raw: &RawTasks, problems: &mut Problems<'_>) -> TaskSettings {
@@ -56,8 +61,21 @@ pub(super) fn settings(raw: &RawTasks, problems: &mut Problems<'_>) -> TaskSetti
             format!("it must be from 1 to {LOG_FILES_MAX}"),
         );
     }
+    // As many starts as are on record.
+    if raw.restart.start_limit_burst.unwrap_or_default() > STARTS_MAX {
+        problems.note(
+            "tasks.restart.start_limit_burst",
+            format!("it must be at most {STARTS_MAX}"),
+        );
+    }
+    let restart = super::plugin::restart(&RawRestart::default(), &raw.restart);
+    let restart = restart.unwrap_or_else(|refusal| {
+        problems.note(format!("tasks.{}", refusal.key), refusal.message);
+        RestartPolicy::default()
+    });
     TaskSettings {
         engine,
+        restart,
         logs: match raw.logs {
             RawTaskLogs::Files => LogMode::Files,
             RawTaskLogs::Engine => LogMode::Engine,

@@ -1,4 +1,5 @@
 //! The task verbs: from memory, or handed on to the manager of the tasks; streams are counted.
+// long: one service, verb after verb
 
 mod convert;
 mod local;
@@ -17,9 +18,10 @@ use longshore_engine::{DockerConfig, DockerEngine};
 use longshore_mesos_api::v1::TaskInfo;
 use longshore_mesos_api::{DecodeLimits, decode, json};
 use longshore_task_manager::{
-    EngineStatus, LogMode, NewTask, TaskManager, TaskManagerError, TaskStatus,
+    CsiReadiness, Declaration, DeclaredBy, DeclaredOptions, DeclaredTasks, EngineStatus, LogMode,
+    NewTask, TaskManager, TaskManagerError, TaskStatus,
 };
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio::time::Instant;
 use tokio_stream::Stream;
 use tokio_stream::wrappers::ReceiverStream;
@@ -28,7 +30,7 @@ use tokio_util::task::TaskTracker;
 use tonic::{Request, Response, Status};
 
 use crate::SupervisorError;
-use crate::config::TaskSettings;
+use crate::config::{Config, TaskSettings, rule};
 use crate::nri::Nri;
 use crate::reload::chain;
 
@@ -52,6 +54,8 @@ pub(crate) enum Tasks {
         address: String,
         /// The configuration names it.
         configured: bool,
+        /// Those that are declared; none without a daemon.
+        declared: Option<DeclaredTasks>,
     },
     Absent(String),
 }
@@ -88,7 +92,70 @@ impl Tasks {
             manager,
             address,
             configured: settings.engine.is_some(),
+            declared: None,
         })
+    }
+
+    /// Takes up the declared tasks with what the configuration says of them. Gives what is wrong with some.
+    pub(crate) fn declare(
+        self,
+        config: &Config,
+        csi: watch::Receiver<Arc<CsiReadiness>>,
+    ) -> (Self, Vec<String>) {
+        let found = config.declared.declared.clone();
+        match self {
+            Self::There {
+                manager,
+                address,
+                configured,
+                ..
+            } => {
+                let options = DeclaredOptions {
+                    policy: config.tasks.restart,
+                    csi,
+                    held: None,
+                };
+                let (declared, problems) = DeclaredTasks::start(manager.clone(), options, found);
+                let declared = Some(declared);
+                let tasks = Self::There {
+                    manager,
+                    address,
+                    configured,
+                    declared,
+                };
+                (tasks, problems)
+            }
+            Self::Absent(reason) => {
+                let names: Vec<_> = found.wanted.iter().map(|it| it.name.as_str()).collect();
+                let problem = (!names.is_empty()).then(|| {
+                    let names = names.join(", ");
+                    format!("declared tasks ({names}): no engine can be used: {reason}")
+                });
+                (Self::Absent(reason), problem.into_iter().collect())
+            }
+        }
+    }
+
+    /// Those that are declared.
+    pub(crate) fn declared(&self) -> Option<&DeclaredTasks> {
+        match self {
+            Self::There { declared, .. } => declared.as_ref(),
+            Self::Absent(_) => None,
+        }
+    }
+
+    /// The declared tasks, if this is the name of one.
+    fn declared_as(&self, name: &str) -> Option<&DeclaredTasks> {
+        self.declared()
+            .filter(|declared| declared.status(name).is_ok())
+    }
+
+    /// The id of a task: for the name of a declared one that of its last attempt.
+    fn resolve(&self, id: String) -> Result<String, Status> {
+        match self.declared().and_then(|declared| declared.attempt(&id)) {
+            Some(attempt) => attempt.map_err(|error| refused(&error)),
+            None => Ok(id),
+        }
     }
 
     fn manager(&self) -> Result<&TaskManager, Status> {
@@ -101,7 +168,7 @@ impl Tasks {
     }
 
     /// Grows with each change; without tasks it never does.
-    pub(crate) fn changes(&self) -> tokio::sync::watch::Receiver<u64> {
+    pub(crate) fn changes(&self) -> watch::Receiver<u64> {
         match self {
             Self::There { manager, .. } => manager.changes(),
             Self::Absent(_) => NEVER.subscribe(),
@@ -115,6 +182,7 @@ impl Tasks {
                 manager,
                 address,
                 configured,
+                ..
             } => convert::engine(manager, address, *configured),
             Self::Absent(reason) => v1::TaskEngine {
                 error: reason.clone(),
@@ -207,6 +275,31 @@ impl tasks_server::Tasks for TaskControl {
         };
         let info: TaskInfo = decode(&request.task_info, &limits)
             .map_err(|error| Status::invalid_argument(format!("task_info: {error}")))?;
+        if !request.restart.is_empty() {
+            let rule = rule(&request.restart)
+                .map_err(|problem| Status::invalid_argument(format!("--restart {problem}")))?;
+            let declared = self.tasks.declared().ok_or_else(|| {
+                Status::failed_precondition("tasks are started again by a daemon alone")
+            })?;
+            let name = info.task_id.value.clone();
+            let declaration = Declaration {
+                name: name.clone(),
+                info,
+                logs,
+                rule,
+                needs: Vec::new(),
+                origin: DeclaredBy::Command,
+            };
+            let done = declared.declare(declaration).await;
+            done.map_err(|error| refused(&error))?;
+            return Ok(Response::new(v1::RunTaskResponse { id: name }));
+        }
+        let id = &info.task_id.value;
+        if self.tasks.declared_as(id).is_some() {
+            return Err(Status::already_exists(format!(
+                "a task {id:?} is declared: take another id"
+            )));
+        }
         let new = NewTask {
             info,
             container_name: Some(request.container_name).filter(|name| !name.is_empty()),
@@ -226,6 +319,14 @@ impl tasks_server::Tasks for TaskControl {
         Ok(Response::new(v1::ListTasksResponse {
             tasks: shown.map(|task| self.tasks.shown(task)).collect(),
             engine: Some(self.tasks.engine()),
+            declared: self
+                .tasks
+                .declared()
+                .map(DeclaredTasks::all)
+                .unwrap_or_default()
+                .iter()
+                .map(|task| convert::declared(task, false))
+                .collect(),
         }))
     }
 
@@ -235,6 +336,21 @@ impl tasks_server::Tasks for TaskControl {
     ) -> Result<Response<v1::InspectTaskResponse>, Status> {
         let id = request.into_inner().id;
         let manager = self.tasks.manager()?;
+        let declared = self
+            .tasks
+            .declared_as(&id)
+            .and_then(|all| all.status(&id).ok());
+        let declared = declared.map(|task| convert::declared(&task, true));
+        let id = match self.tasks.resolve(id) {
+            Ok(id) => id,
+            Err(_) if declared.is_some() => {
+                return Ok(Response::new(v1::InspectTaskResponse {
+                    declared,
+                    ..v1::InspectTaskResponse::default()
+                }));
+            }
+            Err(status) => return Err(status),
+        };
         let status = watched(manager, &id)?.borrow().clone();
         let info = manager.info(&id).map_err(|error| refused(&error))?;
         let task_json = json::to_vec(&info).map_err(|error| Status::internal(error.to_string()))?;
@@ -242,6 +358,7 @@ impl tasks_server::Tasks for TaskControl {
             task: Some(self.tasks.shown(&status)),
             task_json: String::from_utf8_lossy(&task_json).into_owned(),
             container_json: String::from_utf8_lossy(&status.data).into_owned(),
+            declared,
         }))
     }
 
@@ -250,7 +367,7 @@ impl tasks_server::Tasks for TaskControl {
         request: Request<v1::WatchTaskRequest>,
     ) -> Result<Response<Self::WatchTaskStream>, Status> {
         let manager = self.tasks.manager()?;
-        let mut status = watched(manager, &request.into_inner().id)?;
+        let mut status = watched(manager, &self.tasks.resolve(request.into_inner().id)?)?;
         let (tasks, mut engine) = (self.tasks.clone(), manager.engine());
         let slot = self.slot()?;
         let stop = self.stop.clone();
@@ -284,6 +401,7 @@ impl tasks_server::Tasks for TaskControl {
         request: Request<v1::WaitTaskRequest>,
     ) -> Result<Response<v1::Task>, Status> {
         let v1::WaitTaskRequest { id, wait_ms } = request.into_inner();
+        let id = self.tasks.resolve(id)?;
         let mut status = watched(self.tasks.manager()?, &id)?;
         let deadline = Instant::now() + Duration::from_millis(wait_ms).min(WAIT_MAX);
         let ended = status.wait_for(|status| status.has_ended());
@@ -305,9 +423,31 @@ impl tasks_server::Tasks for TaskControl {
     ) -> Result<Response<v1::StopTaskResponse>, Status> {
         let v1::StopTaskRequest { id, grace_ms } = request.into_inner();
         let manager = self.tasks.manager()?;
-        let stopped = manager.stop(&id, grace_ms.map(Duration::from_millis));
+        let grace = grace_ms.map(Duration::from_millis);
+        let stopped = match self.tasks.declared_as(&id) {
+            Some(declared) => declared.stop(&id, grace).await,
+            None => manager.stop(&id, grace),
+        };
         stopped.map_err(|error| refused(&error))?;
-        Ok(Response::new(v1::StopTaskResponse {}))
+        let idle = self.tasks.declared_as(&id).is_some() && self.tasks.resolve(id).is_err();
+        Ok(Response::new(v1::StopTaskResponse { idle }))
+    }
+
+    async fn start_task(
+        &self,
+        request: Request<v1::StartTaskRequest>,
+    ) -> Result<Response<v1::StartTaskResponse>, Status> {
+        let id = request.into_inner().id;
+        let manager = self.tasks.manager()?;
+        let Some(declared) = self.tasks.declared_as(&id) else {
+            watched(manager, &id)?;
+            return Err(Status::failed_precondition(format!(
+                "task {id:?} is not declared and has one life: run it again (`longshore task run`)"
+            )));
+        };
+        let started = declared.start_task(&id).await;
+        started.map_err(|error| refused(&error))?;
+        Ok(Response::new(v1::StartTaskResponse {}))
     }
 
     async fn kill_task(
@@ -315,7 +455,12 @@ impl tasks_server::Tasks for TaskControl {
         request: Request<v1::KillTaskRequest>,
     ) -> Result<Response<v1::KillTaskResponse>, Status> {
         let v1::KillTaskRequest { id, signal } = request.into_inner();
-        let killed = self.tasks.manager()?.kill(&id, &signal);
+        let manager = self.tasks.manager()?;
+        let killed = match self.tasks.declared_as(&id) {
+            // As with docker: what an operator has killed is not started again.
+            Some(declared) if is_kill(&signal) => declared.stop(&id, Some(Duration::ZERO)).await,
+            _ => manager.kill(&self.tasks.resolve(id)?, &signal),
+        };
         killed.map_err(|error| refused(&error))?;
         Ok(Response::new(v1::KillTaskResponse {}))
     }
@@ -325,7 +470,11 @@ impl tasks_server::Tasks for TaskControl {
         request: Request<v1::RemoveTaskRequest>,
     ) -> Result<Response<v1::RemoveTaskResponse>, Status> {
         let v1::RemoveTaskRequest { id, force } = request.into_inner();
-        let removed = self.tasks.manager()?.remove(&id, force).await;
+        let manager = self.tasks.manager()?;
+        let removed = match self.tasks.declared_as(&id) {
+            Some(declared) => declared.remove(&id, force).await,
+            None => manager.remove(&id, force).await,
+        };
         removed.map_err(|error| refused(&error))?;
         Ok(Response::new(v1::RemoveTaskResponse {}))
     }
@@ -340,6 +489,7 @@ impl tasks_server::Tasks for TaskControl {
             tail_lines,
         } = request.into_inner();
         let manager = self.tasks.manager()?.clone();
+        let id = self.tasks.resolve(id)?;
         let status = watched(&manager, &id)?;
         let slot = self.slot()?;
         let output = output::Output {
@@ -362,10 +512,15 @@ impl tasks_server::Tasks for TaskControl {
     }
 }
 
-fn watched(
-    manager: &TaskManager,
-    id: &str,
-) -> Result<tokio::sync::watch::Receiver<Arc<TaskStatus>>, Status> {
+/// KILL under any of its names.
+fn is_kill(signal: &str) -> bool {
+    matches!(
+        signal.to_ascii_uppercase().as_str(),
+        "" | "9" | "KILL" | "SIGKILL"
+    )
+}
+
+fn watched(manager: &TaskManager, id: &str) -> Result<watch::Receiver<Arc<TaskStatus>>, Status> {
     manager.watch(id).map_err(|error| refused(&error))
 }
 
@@ -376,6 +531,7 @@ fn refused(error: &TaskManagerError) -> Status {
         TaskManagerError::Unknown { .. } => Status::not_found(text),
         TaskManagerError::Taken { .. } => Status::already_exists(text),
         TaskManagerError::Id { .. }
+        | TaskManagerError::DeclaredName { .. }
         | TaskManagerError::ContainerName { .. }
         | TaskManagerError::Signal { .. }
         | TaskManagerError::Refused { .. } => Status::invalid_argument(text),
@@ -383,6 +539,9 @@ fn refused(error: &TaskManagerError) -> Status {
         TaskManagerError::StillRunning { .. } => Status::deadline_exceeded(text),
         TaskManagerError::Running { .. }
         | TaskManagerError::Ended { .. }
+        | TaskManagerError::OfFile { .. }
+        | TaskManagerError::Kept { .. }
+        | TaskManagerError::NoAttempt { .. }
         | TaskManagerError::Engine(_) => Status::failed_precondition(text),
         TaskManagerError::Stopping => Status::unavailable(text),
         _ => Status::internal(text),

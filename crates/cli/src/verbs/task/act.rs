@@ -1,14 +1,16 @@
-//! `longshore task stop|kill|rm ID ..`.
+//! `longshore task start|stop|kill|rm ID ..`.
 
 use std::time::Duration;
 
 use anyhow::Result;
-use longshore_control_api::v1::{KillTaskRequest, RemoveTaskRequest, StopTaskRequest};
+use longshore_control_api::v1::{
+    KillTaskRequest, RemoveTaskRequest, StartTaskRequest, StopTaskRequest,
+};
 use serde_json::json;
 
 use super::connect;
 use super::wait::ended;
-use crate::control::{DaemonArgs, call, call_within};
+use crate::control::{DaemonArgs, call_within};
 use crate::fault::{Exit, Fault, report};
 use crate::output::{JSON_VERSION, Out};
 use crate::verbs::{block_on, millis, seconds};
@@ -31,6 +33,12 @@ pub(crate) struct Stop {
     /// From the stop signal to KILL, in seconds or as a time such as 500ms; otherwise the task's own.
     #[arg(short, long, value_name = "TIME", value_parser = seconds)]
     time: Option<Duration>,
+    #[command(flatten)]
+    subject: Subject,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Start {
     #[command(flatten)]
     subject: Subject,
 }
@@ -67,7 +75,8 @@ pub(crate) fn stop(args: &Stop, out: &mut Out) -> Result<Exit> {
                 id: id.clone(),
                 grace_ms: args.time.map(millis),
             };
-            match call(tasks.stop_task(request)).await {
+            match call_within(REMOVAL, tasks.stop_task(request)).await {
+                Ok(stopped) if stopped.idle => done(&args.subject, "stop", id, out)?,
                 Ok(_) => asked.push(id),
                 Err(error) => failures.tell(error),
             }
@@ -75,6 +84,21 @@ pub(crate) fn stop(args: &Stop, out: &mut Out) -> Result<Exit> {
         for id in asked {
             match ended(&mut tasks, id).await {
                 Ok(_) => done(&args.subject, "stop", id, out)?,
+                Err(error) => failures.tell(error),
+            }
+        }
+        Ok(failures.exit())
+    })
+}
+
+pub(crate) fn start(args: &Start, out: &mut Out) -> Result<Exit> {
+    block_on(async {
+        let mut tasks = connect(&args.subject.daemon).await?;
+        let mut failures = Failures::default();
+        for id in &args.subject.ids {
+            let request = StartTaskRequest { id: id.clone() };
+            match call_within(REMOVAL, tasks.start_task(request)).await {
+                Ok(_) => done(&args.subject, "start", id, out)?,
                 Err(error) => failures.tell(error),
             }
         }

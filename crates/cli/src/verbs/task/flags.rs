@@ -18,19 +18,6 @@ use table::{REFUSED, SERVED};
 pub(crate) struct DockerFlags(Vec<(String, String)>, Option<String>);
 
 impl DockerFlags {
-    /// Takes out all flags of this name, in their order.
-    pub(super) fn take(&mut self, name: &str) -> Vec<String> {
-        let all = std::mem::take(&mut self.0);
-        let (taken, left): (Vec<_>, _) = all.into_iter().partition(|(known, _)| known == name);
-        self.0 = left;
-        taken.into_iter().map(|(_, value)| value).collect()
-    }
-
-    /// Takes out the last value of this name, which is the one that counts.
-    pub(super) fn take_last(&mut self, name: &str) -> Option<String> {
-        self.take(name).pop()
-    }
-
     /// Why a flag that was given is not served. It is no matter of the parser's, which would add its usage.
     pub(super) fn refused(&self) -> Option<&str> {
         self.1.as_deref()

@@ -2,7 +2,7 @@
 
 use anyhow::{Context as _, Result};
 use longshore_control_api::task_phase_word;
-use longshore_control_api::v1::{InspectTaskRequest, Task, TaskPhase};
+use longshore_control_api::v1::{DeclaredTask, InspectTaskRequest, Task, TaskPhase};
 use serde_json::{Value, json};
 
 use super::{connect, view};
@@ -35,14 +35,68 @@ pub(crate) fn run(args: &Args, out: &mut Out) -> Result<Exit> {
         out.json(&json!({
             "version": JSON_VERSION,
             "task": found.task.as_ref().map(view::task),
+            "declared": found.declared.as_ref().map(view::declared),
             "info": parsed(&found.task_json),
             "container": container,
         }))?;
         return Ok(Exit::Success);
     }
+    if let Some(task) = &found.declared {
+        declared(task, out)?;
+        if found.task.is_none() {
+            return Ok(Exit::Success);
+        }
+    }
     let task = found.task.context("the daemon's answer has no task")?;
     summary(&task, &container, out)?;
     Ok(Exit::Success)
+}
+
+/// How a declared task is, for a person, with its last attempts.
+fn declared(task: &DeclaredTask, out: &mut Out) -> Result<()> {
+    let word = out.paint(view::declared_tone(task), &printable(&task.state));
+    let name = out.paint(Tone::Bold, &printable(&task.name));
+    out.line(format_args!("{name}  {word}"))?;
+    let next = match task.next_try_at_ms {
+        0 => String::new(),
+        at => time(at),
+    };
+    let declared_by = match task.file.as_str() {
+        "" => "longshore task run --restart",
+        file => file,
+    };
+    let generation = task.generation.to_string();
+    let attempts = task.attempts.to_string();
+    for (key, value) in [
+        ("image", task.image.as_str()),
+        ("reason", &task.reason),
+        ("next try", &next),
+        ("last", &task.last_reason),
+        ("restart", &task.restart),
+        ("needs", &task.needs.join(" ")),
+        ("declared by", declared_by),
+        ("generation", &generation),
+        ("attempts", &attempts),
+        ("not on record", &task.problem),
+    ] {
+        if !value.is_empty() {
+            out.line(format_args!("  {key:<13}{}", printable(value)))?;
+        }
+    }
+    for attempt in &task.history {
+        let how = match attempt.ended_at_ms {
+            0 => "has not ended".to_owned(),
+            at => format!("{}: {}", time(at), attempt.message),
+        };
+        let line = format!(
+            "  {}.{}  {}  {how}",
+            task.name,
+            attempt.number,
+            time(attempt.began_at_ms)
+        );
+        out.line(printable(&line))?;
+    }
+    Ok(())
 }
 
 /// How a task is, for a person.

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use longshore_control_api::task_phase_word;
-use longshore_control_api::v1::{ListTasksRequest, TaskPhase};
+use longshore_control_api::v1::{ListTasksRequest, Task, TaskPhase};
 use serde_json::json;
 
 use super::{connect, view};
@@ -10,7 +10,7 @@ use crate::control::{DaemonArgs, call};
 use crate::fault::Exit;
 use crate::output::{JSON_VERSION, Out, Table, Tone, printable};
 use crate::verbs::block_on;
-use crate::view::{age, engine_json};
+use crate::view::{age, engine_json, until};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -27,6 +27,14 @@ pub(crate) struct Args {
     daemon: DaemonArgs,
 }
 
+fn health(healthy: Option<bool>) -> &'static str {
+    match healthy {
+        None => "-",
+        Some(true) => "healthy",
+        Some(false) => "unhealthy",
+    }
+}
+
 pub(crate) fn run(args: &Args, out: &mut Out) -> Result<Exit> {
     let found = block_on(async {
         let mut tasks = connect(&args.daemon).await?;
@@ -38,29 +46,53 @@ pub(crate) fn run(args: &Args, out: &mut Out) -> Result<Exit> {
         out.json(&json!({
             "version": JSON_VERSION,
             "tasks": tasks,
+            "declared": found.declared.iter().map(view::declared).collect::<Vec<_>>(),
             "engine": engine_json(&engine),
         }))?;
         return Ok(Exit::Success);
     }
+    // What runs of a declared task is shown as that.
+    let shown = |task: &Task| {
+        let ended = task.phase() == TaskPhase::Ended;
+        ended || found.declared.iter().all(|it| it.attempt != task.id)
+    };
     if args.quiet {
-        for task in &found.tasks {
+        for task in &found.declared {
+            out.line(&task.name)?;
+        }
+        for task in found.tasks.iter().filter(|task| shown(task)) {
             out.line(&task.id)?;
         }
         return Ok(Exit::Success);
     }
-    let mut table = Table::new(&["ID", "IMAGE", "STATE", "FOR", "HEALTH", "DETAILS"]);
-    for task in &found.tasks {
-        let plain = |text: String| (Tone::Plain, text);
+    let mut table = Table::new(&[
+        "ID", "IMAGE", "STATE", "FOR", "HEALTH", "ATTEMPTS", "NEXT", "DETAILS",
+    ]);
+    let plain = |text: String| (Tone::Plain, text);
+    for task in &found.declared {
+        table.row([
+            plain(task.name.clone()),
+            plain(task.image.clone()),
+            (view::declared_tone(task), task.state.clone()),
+            plain(match task.attempt_at_ms {
+                0 => "-".to_owned(),
+                at => age(at),
+            }),
+            plain(health(task.healthy).to_owned()),
+            plain(task.attempts.to_string()),
+            plain(match task.next_try_at_ms {
+                0 => "-".to_owned(),
+                at => until(at),
+            }),
+            plain(view::declared_details(task)),
+        ]);
+    }
+    for task in found.tasks.iter().filter(|task| shown(task)) {
         let ended = task.phase() == TaskPhase::Ended;
         let since = if ended {
             task.ended_at_ms
         } else {
             task.launched_at_ms
-        };
-        let health = match task.healthy {
-            None => "-",
-            Some(true) => "healthy",
-            Some(false) => "unhealthy",
         };
         let details = view::details(task);
         table.row([
@@ -68,7 +100,9 @@ pub(crate) fn run(args: &Args, out: &mut Out) -> Result<Exit> {
             plain(task.image.clone()),
             (view::tone(task), task_phase_word(task.phase()).to_owned()),
             plain(age(since)),
-            plain(health.to_owned()),
+            plain(health(task.healthy).to_owned()),
+            plain("-".to_owned()),
+            plain("-".to_owned()),
             plain(details),
         ]);
     }

@@ -1,14 +1,12 @@
 //! `longshore task ..`: Docker tasks, with docker's names and syntax.
 
 mod act;
-mod env;
 mod flags;
 mod follow;
 mod inspect;
 mod logs;
 mod ls;
 mod run;
-mod spec;
 mod view;
 mod wait;
 
@@ -52,6 +50,8 @@ enum TaskVerb {
     Stop(act::Stop),
     /// Kill tasks, or send them another signal.
     Kill(act::Kill),
+    /// Start declared tasks that were stopped, are done, or wait for their next try.
+    Start(act::Start),
     /// Forget tasks that have ended, with their sandboxes and output.
     Rm(act::Rm),
 }
@@ -65,6 +65,7 @@ pub(crate) fn run(args: Args, out: &mut Out) -> Result<Exit> {
         TaskVerb::Wait(args) => wait::run(&args, out),
         TaskVerb::Stop(args) => act::stop(&args, out),
         TaskVerb::Kill(args) => act::kill(&args, out),
+        TaskVerb::Start(args) => act::start(&args, out),
         TaskVerb::Rm(args) => act::rm(&args, out),
     }
 }

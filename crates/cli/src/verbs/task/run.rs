@@ -8,13 +8,13 @@ use longshore_control_api::MAX_TASK_INFO;
 use longshore_control_api::v1::{
     RemoveTaskRequest, RunTaskRequest, TaskLogMode, TaskPhase, WatchTaskRequest,
 };
+use longshore_task_spec::run::{self as spec, Built};
 use longshore_task_spec::schedule;
 use prost::Message as _;
 use serde_json::json;
 
 use super::flags::DockerFlags;
 use super::follow::{self, Progress};
-use super::spec::{self, Built};
 use super::{Tasks, client, view};
 use crate::control::{DaemonArgs, call, is_ended, is_no_daemon, refused};
 use crate::fault::{Exit, Fault, report};
@@ -36,6 +36,10 @@ pub(crate) struct Args {
     /// Do not stay with the task: print its id once it runs. Needs a daemon.
     #[arg(short, long)]
     detach: bool,
+    /// Start it again when it has ended: no, on-failure or always; also after a restart of the machine, until it is stopped or
+    /// removed by its name. Needs a daemon, and --detach.
+    #[arg(long, value_name = "RULE")]
+    restart: Option<String>,
     /// Forget the task and its output once it has ended; without a daemon it always is.
     #[arg(long, conflicts_with = "detach")]
     rm: bool,
@@ -98,7 +102,15 @@ async fn launch(args: Args, out: &mut Out) -> Result<Exit> {
     if built.task.task_id.value.is_empty() {
         built.task.task_id.value = random("")?;
     }
-    let request = request(&built, args.logs)?;
+    let mut request = request(&built, args.logs)?;
+    if let Some(restart) = &args.restart {
+        if !args.detach {
+            bail!(
+                "--restart {restart}: nothing stays with a task that is started again: add --detach (-d), beside a daemon (`longshore daemon`)"
+            );
+        }
+        restarted(&mut request, restart)?;
+    }
     // From here on an interrupt is for the task.
     let mut interrupts = Interrupts::new().context("cannot handle signals")?;
     match daemon.channel().await {
@@ -131,6 +143,16 @@ async fn launch(args: Args, out: &mut Out) -> Result<Exit> {
     }
 }
 
+/// A container of ours stands for each attempt: several may be on record, so none has the task's name.
+fn restarted(request: &mut RunTaskRequest, rule: &str) -> Result<()> {
+    if rule.is_empty() {
+        bail!("--restart needs a value: no, on-failure or always");
+    }
+    rule.clone_into(&mut request.restart);
+    request.container_name.clear();
+    Ok(())
+}
+
 /// The container's name is known before it is made, for whoever stops it should this process be killed.
 fn named(mut request: RunTaskRequest) -> Result<RunTaskRequest> {
     if request.container_name.is_empty() {
@@ -154,7 +176,12 @@ fn built(args: &Args) -> Result<Built> {
     let here = std::env::current_dir().context("cannot tell the working directory")?;
     let Some(path) = &args.file else {
         let ours = |name: &str| std::env::var(name).ok();
-        return spec::from_command_line(args.flags.clone(), &args.words, &here, &ours);
+        return Ok(spec::from_flags(
+            args.flags.clone().into_rest().into(),
+            &args.words,
+            &here,
+            &ours,
+        )?);
     };
     if let Some((name, _)) = args.flags.clone().into_rest().first() {
         bail!(
@@ -208,6 +235,7 @@ fn request(built: &Built, logs: Option<Logs>) -> Result<RunTaskRequest> {
         task_info,
         container_name: built.container_name.clone().unwrap_or_default(),
         logs: logs.into(),
+        restart: String::new(),
     })
 }
 
@@ -218,7 +246,17 @@ async fn stay(
     interrupts: &mut Interrupts,
     out: &mut Out,
 ) -> Result<Exit> {
+    let declared = !request.restart.is_empty();
     let id = call(tasks.run_task(request)).await?.id;
+    if declared {
+        // It is wanted for good; what becomes of it is told by `task ls`.
+        if args.json {
+            out.json(&json!({ "version": JSON_VERSION, "declared": id }))?;
+        } else {
+            out.line(&id)?;
+        }
+        return Ok(Exit::Success);
+    }
     if !args.detach {
         let output = if args.json {
             follow::Output::Documents

@@ -1,7 +1,7 @@
 //! A task as people and programs see it.
 
 use longshore_control_api::task_phase_word;
-use longshore_control_api::v1::{Task, TaskPhase};
+use longshore_control_api::v1::{DeclaredTask, Task, TaskPhase};
 use serde_json::{Value, json};
 
 use super::follow::Progress;
@@ -39,6 +39,70 @@ pub(super) fn task(task: &Task) -> Value {
             "total_bytes": (pull.total_bytes != 0).then_some(pull.total_bytes),
         })),
     })
+}
+
+/// A declared task as JSON; its attempts where they were asked for.
+pub(super) fn declared(task: &DeclaredTask) -> Value {
+    let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+    let time = |ms: u64| (ms != 0).then(|| view::time(ms));
+    let history: Vec<_> = task
+        .history
+        .iter()
+        .map(|it| {
+            let ended = it.ended_at_ms != 0;
+            json!({
+                "number": it.number,
+                "generation": it.generation,
+                "began_at": time(it.began_at_ms),
+                "ended_at": time(it.ended_at_ms),
+                "exit_code": ended.then_some(it.exit_code),
+                "ending": text(&it.ending),
+                "message": text(&it.message),
+            })
+        })
+        .collect();
+    json!({
+        "name": task.name,
+        "image": task.image,
+        "state": task.state,
+        "reason": text(&task.reason),
+        "restart": task.restart,
+        "needs": task.needs,
+        "file": text(&task.file),
+        "generation": task.generation,
+        "attempts": task.attempts,
+        "attempt": text(&task.attempt),
+        "attempt_at": time(task.attempt_at_ms),
+        "last_reason": text(&task.last_reason),
+        "next_try_at": time(task.next_try_at_ms),
+        "healthy": task.healthy,
+        "problem": text(&task.problem),
+        "history": history,
+    })
+}
+
+/// How a declared task looks.
+pub(super) fn declared_tone(task: &DeclaredTask) -> Tone {
+    match task.state.as_str() {
+        "running" if task.healthy == Some(false) => Tone::Bad,
+        "running" => Tone::Good,
+        "failing" | "unclear" => Tone::Bad,
+        "stopped" | "done" => Tone::Dim,
+        _ => Tone::Busy,
+    }
+}
+
+/// What a declared task is about: why it is so, when it is tried again, how it ended last.
+pub(super) fn declared_details(task: &DeclaredTask) -> String {
+    let mut parts = vec![task.reason.clone()];
+    if task.last_reason != task.reason {
+        parts.push(task.last_reason.clone());
+    }
+    if !task.problem.is_empty() {
+        parts.push(format!("not on record: {}", task.problem));
+    }
+    parts.retain(|part| !part.is_empty());
+    brief(&parts.join("; "))
 }
 
 /// One line of what it is about; what a launch waits for before the rest.

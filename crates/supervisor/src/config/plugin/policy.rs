@@ -44,7 +44,10 @@ pub(super) fn liveness(
     Ok((!policy.interval.is_zero()).then_some(policy))
 }
 
-pub(super) fn restart(own: &RawRestart, defaults: &RawRestart) -> Result<RestartPolicy, Refusal> {
+pub(in crate::config) fn restart(
+    own: &RawRestart,
+    defaults: &RawRestart,
+) -> Result<RestartPolicy, Refusal> {
     let span = |own: Option<Span>, default: Option<Span>| own.or(default).unwrap_or_default().0;
     let initial = positive("restart.initial", span(own.initial, defaults.initial))?;
     let max = span(own.max, defaults.max);

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use longshore_control_api::v1;
-use longshore_task_manager::{EngineStatus, Phase, TaskManager, TaskStatus};
+use longshore_task_manager::{
+    DeclaredBy, DeclaredStatus, EngineStatus, Phase, Rule, TaskManager, TaskStatus,
+};
 
 fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
@@ -61,6 +63,53 @@ fn waiting(task: &TaskStatus, engine: &EngineStatus, address: &str) -> String {
         (Some(reason), _) => format!("the engine at {address} does not answer: {reason}"),
         (None, Some(problem)) => format!("the engine at {address}: {problem}"),
         (None, None) => String::new(),
+    }
+}
+
+/// A declared task; its attempts only when they are asked for.
+pub(super) fn declared(task: &DeclaredStatus, history: bool) -> v1::DeclaredTask {
+    let attempts = task.attempts.iter().filter(|_| history);
+    v1::DeclaredTask {
+        name: task.name.clone(),
+        image: task.image.clone(),
+        state: task.word().to_owned(),
+        reason: task.reason(),
+        restart: match task.rule {
+            Rule::No => "no",
+            Rule::OnFailure => "on-failure",
+            Rule::Always => "always",
+        }
+        .to_owned(),
+        needs: task.needs.iter().map(ToString::to_string).collect(),
+        file: match &task.origin {
+            DeclaredBy::File(path) => path.to_string_lossy().into_owned(),
+            DeclaredBy::Command => String::new(),
+        },
+        generation: task.generation,
+        attempts: task.number,
+        attempt: task
+            .task
+            .as_ref()
+            .map_or_else(String::new, |it| it.id.clone()),
+        last_reason: task.last_end(),
+        next_try_at_ms: task.next_start().map_or(0, millis),
+        healthy: task.task.as_ref().and_then(|it| it.healthy),
+        attempt_at_ms: task.attempts.last().map_or(0, |it| millis(it.began)),
+        history: attempts
+            .map(|it| {
+                let end = it.end.as_ref();
+                v1::TaskAttempt {
+                    number: it.number,
+                    generation: it.generation,
+                    began_at_ms: millis(it.began),
+                    ended_at_ms: end.map_or(0, |end| millis(end.at)),
+                    exit_code: end.map_or(0, |end| end.exit_code.into()),
+                    ending: end.map_or_else(String::new, |end| end.ending.clone()),
+                    message: end.map_or_else(String::new, |end| end.message.clone()),
+                }
+            })
+            .collect(),
+        problem: task.problem.clone().unwrap_or_default(),
     }
 }
 

@@ -436,7 +436,6 @@ pub(super) const REFUSED: &[(&str, Option<char>, bool)] = &[
     ("link", None, true),
     ("link-local-ip", None, true),
     ("mac-address", None, true),
-    ("restart", None, true),
     ("sig-proxy", None, false),
     ("use-api-socket", None, false),
 ];

@@ -1,9 +1,10 @@
-//! A command line of `task run`, or a file, as a `mesos.v1.TaskInfo`.
+//! Docker's flags of `task run`, or a file, as a `mesos.v1.TaskInfo`: from a command line, and from a declaration.
+
+mod env;
 
 use std::path::Path;
 
-use anyhow::{Context as _, Result, bail};
-use longshore_engine::ImageReference;
+use longshore_engine::{ContainerSpec, ImageReference};
 use longshore_mesos_api::v1::container_info::DockerInfo;
 use longshore_mesos_api::v1::container_info::docker_info::Network;
 use longshore_mesos_api::v1::{
@@ -11,34 +12,92 @@ use longshore_mesos_api::v1::{
     Labels, Parameter, TaskId, TaskInfo, container_info, environment, health_check,
 };
 use longshore_mesos_api::{DecodeLimits, json};
-use longshore_task_spec::flags::pull_policy;
 use serde_json::{Value, json as document};
 
-use super::env::{Lookup, environment_of};
-use super::flags::{DockerFlags, problem};
+use crate::flags::{FlagTarget, apply, pull_policy};
+
+pub use env::Lookup;
+use env::environment_of;
+
+/// Flags by their long names with their values, in the order in which they were given.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RunFlags(Vec<(String, String)>);
+
+impl From<Vec<(String, String)>> for RunFlags {
+    fn from(flags: Vec<(String, String)>) -> Self {
+        Self(flags)
+    }
+}
+
+impl RunFlags {
+    /// Takes out all flags of this name, in their order.
+    fn take(&mut self, name: &str) -> Vec<String> {
+        let all = std::mem::take(&mut self.0);
+        let (taken, left): (Vec<_>, _) = all.into_iter().partition(|(known, _)| known == name);
+        self.0 = left;
+        taken.into_iter().map(|(_, value)| value).collect()
+    }
+
+    /// Takes out the last value of this name, which is the one that counts.
+    fn take_last(&mut self, name: &str) -> Option<String> {
+        self.take(name).pop()
+    }
+}
+
+/// Why a task cannot be made. It shows no value of an environment variable.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct RunProblem {
+    /// The flag without its dashes, or the member; empty for the whole.
+    pub key: String,
+    /// What is wrong, with the flag and the value.
+    pub message: String,
+}
+
+impl RunProblem {
+    fn new(key: &str, message: impl Into<String>) -> Self {
+        Self {
+            key: key.to_owned(),
+            message: message.into(),
+        }
+    }
+}
+
+type Result<T> = std::result::Result<T, RunProblem>;
+
+fn problem(name: &str, value: &str) -> Result<()> {
+    let mut nowhere = ContainerSpec::default();
+    apply(&mut nowhere, FlagTarget::CommandLine, name, value)
+        .map_err(|error| RunProblem::new(name, error.to_string()))
+}
 
 /// What is run, and under which name.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Built {
-    pub(super) task: TaskInfo,
+pub struct Built {
+    /// The task.
+    pub task: TaskInfo,
     /// The container's name; otherwise one of ours.
-    pub(super) container_name: Option<String>,
+    pub container_name: Option<String>,
 }
 
 /// What a command line asks for.
 ///
 /// # Errors
 /// The flag and its value, or what is missing.
-pub(super) fn from_command_line(
-    mut flags: DockerFlags,
+pub fn from_flags(
+    mut flags: RunFlags,
     words: &[String],
     here: &Path,
     lookup: Lookup<'_>,
 ) -> Result<Built> {
     let Some((image, command)) = words.split_first() else {
-        bail!("no image is named: `longshore task run [FLAGS] IMAGE [COMMAND ..]`");
+        return Err(RunProblem::new(
+            "image",
+            "no image is named: `longshore task run [FLAGS] IMAGE [COMMAND ..]`",
+        ));
     };
-    ImageReference::parse(image).with_context(|| format!("image {image:?}"))?;
+    ImageReference::parse(image)
+        .map_err(|error| RunProblem::new("image", format!("image {image:?}: {error}")))?;
     let name = flags.take_last("name");
     if let Some(name) = &name {
         check_name(name)?;
@@ -47,7 +106,10 @@ pub(super) fn from_command_line(
     let variables = environment_of(&files, &flags.take("env"), here, lookup)?;
     let grace = flags.take_last("stop-timeout").map(|text| {
         let seconds = text.parse::<u32>();
-        seconds.with_context(|| format!("--stop-timeout {text:?}: it must be a number of seconds"))
+        seconds.map_err(|_| {
+            let message = format!("--stop-timeout {text:?}: it must be a number of seconds");
+            RunProblem::new("stop-timeout", message)
+        })
     });
     let grace = grace.transpose()?.map(|seconds| KillPolicy {
         grace_period: Some(nanoseconds(
@@ -56,26 +118,22 @@ pub(super) fn from_command_line(
     });
     let pull = flags.take_last("pull");
     if let Some(pull) = &pull {
-        pull_policy(pull)?;
+        pull_policy(pull).map_err(|error| RunProblem::new("pull", error.to_string()))?;
     }
     let health_check = health(&mut flags)?;
     let labels = flags.take("label");
     let mut parameters = Vec::new();
     parameters.extend(pull.map(|value| parameter("pull", value)));
-    for (name, value) in flags.into_rest() {
+    for (name, value) in flags.0 {
         let value = match name.as_str() {
             "volume" => absolute_source(&value, here),
             _ => value,
         };
-        if let Some(problem) = problem(&name, &value) {
-            bail!(problem);
-        }
+        problem(&name, &value)?;
         parameters.push(parameter(&name, value));
     }
     for label in &labels {
-        if let Some(problem) = problem("label", label) {
-            bail!(problem);
-        }
+        problem("label", label)?;
         parameters.push(parameter("label", label.clone()));
     }
     let task = TaskInfo {
@@ -131,12 +189,20 @@ fn check_name(name: &str) -> Result<()> {
     let first = letters.next().is_some_and(|c| c.is_ascii_alphanumeric());
     let rest = letters.all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-'));
     if !first || !rest || name.len() < 2 || name.len() > 128 {
-        bail!(
-            "--name {name:?}: it must be 2 to 128 letters, digits, `_`, `.` and `-`, and begin with a letter or digit"
-        );
+        return Err(RunProblem::new(
+            "name",
+            format!(
+                "--name {name:?}: it must be 2 to 128 letters, digits, `_`, `.` and `-`, and begin with a letter or digit"
+            ),
+        ));
     }
     if name.starts_with("mesos-") {
-        bail!("--name {name:?}: a Mesos agent kills containers whose names begin with `mesos-`");
+        return Err(RunProblem::new(
+            "name",
+            format!(
+                "--name {name:?}: a Mesos agent kills containers whose names begin with `mesos-`"
+            ),
+        ));
     }
     Ok(())
 }
@@ -168,18 +234,22 @@ fn absolute_source(volume: &str, here: &Path) -> String {
 }
 
 /// Docker's health check as the task's own: docker's defaults, and a task that is unhealthy is ended.
-fn health(flags: &mut DockerFlags) -> Result<Option<HealthCheck>> {
+fn health(flags: &mut RunFlags) -> Result<Option<HealthCheck>> {
     let command = flags.take_last("health-cmd");
     let mut seconds = |name: &str, default: f64| -> Result<f64> {
         let Some(text) = flags.take_last(name) else {
             return Ok(default);
         };
         if command.is_none() {
-            bail!("--{name} {text:?}: there is nothing to do so without --health-cmd");
+            return Err(RunProblem::new(
+                name,
+                format!("--{name} {text:?}: there is nothing to do so without --health-cmd"),
+            ));
         }
-        let span = docker_duration(&text)
-            .with_context(|| format!("--{name} {text:?}: it must be a time, as 30s or 1m30s"))?;
-        Ok(span)
+        docker_duration(&text).ok_or_else(|| {
+            let message = format!("--{name} {text:?}: it must be a time, as 30s or 1m30s");
+            RunProblem::new(name, message)
+        })
     };
     let interval_seconds = seconds("health-interval", 30.0)?;
     let timeout_seconds = seconds("health-timeout", 30.0)?;
@@ -187,13 +257,21 @@ fn health(flags: &mut DockerFlags) -> Result<Option<HealthCheck>> {
     let retries = flags.take_last("health-retries");
     let Some(command) = command else {
         if let Some(text) = retries {
-            bail!("--health-retries {text:?}: there is nothing to retry without --health-cmd");
+            return Err(RunProblem::new(
+                "health-retries",
+                format!(
+                    "--health-retries {text:?}: there is nothing to retry without --health-cmd"
+                ),
+            ));
         }
         return Ok(None);
     };
     let retries = retries.map_or(Ok(3), |text| {
         let count = text.parse::<u32>().ok().filter(|count| *count > 0);
-        count.with_context(|| format!("--health-retries {text:?}: it must be a number from 1 on"))
+        count.ok_or_else(|| {
+            let message = format!("--health-retries {text:?}: it must be a number from 1 on");
+            RunProblem::new("health-retries", message)
+        })
     })?;
     Ok(Some(HealthCheck {
         r#type: Some(health_check::Type::Command.into()),
@@ -252,15 +330,19 @@ const MAX_FILE: usize = 2 * 1024 * 1024;
 ///
 /// # Errors
 /// It is not readable, too large, no JSON, or no `TaskInfo`.
-pub(super) fn from_file(text: &[u8], path: &Path) -> Result<(Built, Vec<String>)> {
+pub fn from_file(text: &[u8], path: &Path) -> Result<(Built, Vec<String>)> {
     let at = path.display();
     if text.len() > MAX_FILE {
-        bail!("{at} has more than {MAX_FILE} bytes, the most that a task may have");
+        return Err(RunProblem::new(
+            "",
+            format!("{at} has more than {MAX_FILE} bytes, the most that a task may have"),
+        ));
     }
-    let mut value: Value =
-        serde_json::from_slice(text).with_context(|| format!("{at} is no JSON"))?;
+    let mut value: Value = serde_json::from_slice(text)
+        .map_err(|error| RunProblem::new("", format!("{at} is no JSON: {error}")))?;
     let Some(members) = value.as_object_mut() else {
-        bail!("{at} is no task: it must be a JSON object, a TaskInfo of Mesos");
+        let message = format!("{at} is no task: it must be a JSON object, a TaskInfo of Mesos");
+        return Err(RunProblem::new("", message));
     };
     let agent = document!({ "value": AGENT });
     members.entry("agent_id").or_insert(agent);
@@ -274,8 +356,15 @@ pub(super) fn from_file(text: &[u8], path: &Path) -> Result<(Built, Vec<String>)
         max_bytes: 2 * MAX_FILE,
         ..DecodeLimits::default()
     };
-    let read = json::from_slice_reporting::<TaskInfo>(&serde_json::to_vec(&value)?, &limits)
-        .with_context(|| format!("{at} is no task"))?;
+    let no_task = |error: &dyn std::error::Error| {
+        let cause = error
+            .source()
+            .map_or_else(String::new, |it| format!(": {it}"));
+        RunProblem::new("", format!("{at} is no task: {error}{cause}"))
+    };
+    let bytes = serde_json::to_vec(&value).map_err(|error| no_task(&error))?;
+    let read =
+        json::from_slice_reporting::<TaskInfo>(&bytes, &limits).map_err(|error| no_task(&error))?;
     let built = Built {
         task: read.message,
         container_name: None,
@@ -284,7 +373,7 @@ pub(super) fn from_file(text: &[u8], path: &Path) -> Result<(Built, Vec<String>)
 }
 
 /// One variable with its value.
-pub(super) fn variable(name: &str, value: String) -> environment::Variable {
+fn variable(name: &str, value: String) -> environment::Variable {
     environment::Variable {
         name: name.to_owned(),
         value: Some(value),

@@ -2,13 +2,12 @@
 
 use std::path::Path;
 
-use anyhow::{Context as _, Result, bail};
 use longshore_mesos_api::v1::environment::Variable;
 
-use super::spec::variable;
+use super::{Result, RunProblem, variable};
 
 /// A variable of our own environment.
-pub(super) type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
+pub type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// The most that a file of variables may hold, in bytes: more than a task may have.
 const MAX_FILE: u64 = 4 * 1024 * 1024;
@@ -36,7 +35,9 @@ pub(super) fn environment_of(
     };
     for file in files {
         let path = here.join(file);
-        let text = read(&path).with_context(|| format!("--env-file {}", path.display()))?;
+        let text = read(&path).map_err(|why| {
+            RunProblem::new("env-file", format!("--env-file {}: {why}", path.display()))
+        })?;
         for (index, line) in text.lines().enumerate() {
             let line = line.trim_start();
             if line.is_empty() || line.starts_with('#') {
@@ -44,11 +45,14 @@ pub(super) fn environment_of(
             }
             let name = line.split('=').next().unwrap_or_default();
             if name.is_empty() || name.contains(char::is_whitespace) {
-                bail!(
-                    "--env-file {}: line {}: a line is NAME=VALUE or NAME, and names have no blanks",
-                    path.display(),
-                    index + 1
-                );
+                return Err(RunProblem::new(
+                    "env-file",
+                    format!(
+                        "--env-file {}: line {}: a line is NAME=VALUE or NAME, and names have no blanks",
+                        path.display(),
+                        index + 1
+                    ),
+                ));
             }
             add(line);
         }
@@ -56,23 +60,25 @@ pub(super) fn environment_of(
     for flag in flags {
         let name = flag.split('=').next().unwrap_or_default();
         if name.is_empty() {
-            bail!("--env: a variable needs a name: NAME=VALUE or NAME");
+            let message = "--env: a variable needs a name: NAME=VALUE or NAME";
+            return Err(RunProblem::new("env", message));
         }
         add(flag);
     }
     Ok(all)
 }
 
-fn read(path: &Path) -> Result<String> {
+fn read(path: &Path) -> std::result::Result<String, String> {
     use std::io::Read as _;
-    let file = std::fs::File::open(path)?;
+    let file = std::fs::File::open(path).map_err(|error| error.to_string())?;
     let mut bytes = Vec::new();
-    file.take(MAX_FILE + 1).read_to_end(&mut bytes)?;
+    let read = file.take(MAX_FILE + 1).read_to_end(&mut bytes);
+    read.map_err(|error| error.to_string())?;
     if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > MAX_FILE {
-        bail!("it has more than {MAX_FILE} bytes");
+        return Err(format!("it has more than {MAX_FILE} bytes"));
     }
     // An error would show the bytes.
-    String::from_utf8(bytes).map_err(|_| anyhow::anyhow!("it is not UTF-8"))
+    String::from_utf8(bytes).map_err(|_| "it is not UTF-8".to_owned())
 }
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
 use longshore_engine::spec::{NetworkMode, Propagation};
 use longshore_engine::{ContainerSpec, MountKind, PullPolicy};
-use longshore_task_spec::{DefaultDns, MappedTask, TaskContext, map_task, schedule};
 
 use super::*;
+use crate::{DefaultDns, MappedTask, TaskContext, map_task, schedule};
 
 fn nothing(_: &str) -> Option<String> {
     None
@@ -10,7 +10,11 @@ fn nothing(_: &str) -> Option<String> {
 
 fn build(flags: &[(&str, &str)], words: &[&str]) -> Result<Built> {
     let words: Vec<_> = words.iter().map(|word| (*word).to_owned()).collect();
-    from_command_line(DockerFlags::of(flags), &words, Path::new("/here"), &nothing)
+    let flags: Vec<_> = flags
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+        .collect();
+    from_flags(flags.into(), &words, Path::new("/here"), &nothing)
 }
 
 fn mapped(flags: &[(&str, &str)], words: &[&str]) -> MappedTask {
