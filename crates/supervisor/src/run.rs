@@ -171,6 +171,7 @@ pub async fn run(
     if agent.is_none() {
         spawn(&tasks, &stop, watch_agent(client, board));
     }
+    let declared = docker.declared().cloned();
     let docker = TaskControl::new(docker, tasks.clone(), stop.clone());
     let served = control::serve(socket, service, nri.control(), docker, stop.clone());
     tasks.spawn(served);
@@ -184,6 +185,9 @@ pub async fn run(
     };
 
     tracing::info!("stopping; the containers are left running");
+    if let Some(declared) = declared {
+        declared.hold("the daemon is stopping");
+    }
     stop.cancel();
     let ended = tokio::time::timeout(STOP_DEADLINE, async {
         tasks.wait().await;

@@ -1,6 +1,7 @@
 //! What is looked after in the background: the engine, strays, finished tasks.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::manager::{Shared, blocking};
@@ -45,7 +46,10 @@ pub(crate) async fn engine(shared: Arc<Shared>) {
             log(&shared.engine_status.borrow(), !shared.handles().is_empty());
             shared.bump();
         }
-        if shared.handles().is_empty() {
+        let silent = shared.engine_status.borrow().silent.is_some();
+        // Declared tasks wait for an engine that is away.
+        let awaited = silent && shared.declared.load(Ordering::Relaxed) > 0;
+        if shared.handles().is_empty() && !awaited {
             // Until then, or until there may be one.
             tasks.mark_unchanged();
             let _either = tokio::time::timeout(LOOK_WITHOUT, tasks.changed()).await;

@@ -2,6 +2,7 @@
 // long: one table of tasks, with all that may be asked of it
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -54,6 +55,8 @@ pub(crate) struct Shared {
     damaged: Vec<String>,
     /// What is on record of declared tasks, until it is taken up.
     recorded: Mutex<Vec<Recorded>>,
+    /// How many tasks are declared.
+    pub(crate) declared: AtomicUsize,
     /// The last attempt of each declared task, by its name: what it tells is not forgotten.
     kept: Mutex<BTreeMap<String, String>>,
 }
@@ -150,6 +153,7 @@ impl TaskManager {
             engine_status: watch::Sender::default(),
             damaged,
             recorded: Mutex::new(recorded),
+            declared: AtomicUsize::new(0),
             kept: Mutex::new(kept),
         });
         let mut loops = JoinSet::new();

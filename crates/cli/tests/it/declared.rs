@@ -146,6 +146,11 @@ fn broken_files_are_told_with_file_line_and_key_and_stop_no_other() {
         assert!(told, "{words}\n{done:#?}");
     }
     assert!(!done.stderr.contains("hunter2"), "{done:#?}");
+    // However the file is named.
+    let from_here = home
+        .run(["config", "check", "-c", "longshore.toml"])
+        .exits(78);
+    assert_eq!(from_here.stderr, done.stderr);
     // The others go on.
     let daemon = Daemon::start(home, &config("unix:///nowhere.sock"));
     let good = until_state(&daemon, "good", "waiting");
@@ -381,4 +386,43 @@ fn a_task_that_a_command_declares_is_kept_until_it_is_removed() {
     assert_eq!(declared(&daemon, "web"), Value::Null);
     let no = daemon.run(["task", "start", "web.1"]).exits(1);
     assert!(no.stderr.contains("not declared"), "{no:?}");
+}
+
+#[test]
+fn a_daemon_that_is_killed_at_any_moment_runs_one_attempt_of_each() {
+    let home = home();
+    // Nobody else sleeps so long.
+    let seconds = format!("4{:08}", std::process::id());
+    declare(
+        &home,
+        "one",
+        &format!("command = [\"sleep\", \"{seconds}\"]\nstop-timeout = 1\n"),
+    );
+    let Some(mut daemon) = start(home) else {
+        return;
+    };
+    for round in 0..12 {
+        // From before the intent to long after the start.
+        std::thread::park_timeout(std::time::Duration::from_millis(round * 25));
+        daemon.crash();
+        daemon.start_again();
+    }
+    let one = until_state(&daemon, "one", "running");
+    assert_eq!(one["attempts"], 1, "{one}\n{}", daemon.log());
+    assert_eq!(sleepers(&seconds), 1);
+    let listed = daemon.run(["task", "ls", "-a", "--json"]).exits(0).json();
+    assert_eq!(listed["tasks"].as_array().unwrap().len(), 1, "{listed}");
+    clean(&daemon);
+    eventually("it has ended", || (sleepers(&seconds) == 0).then_some(()));
+}
+
+/// The processes that sleep so long.
+fn sleepers(seconds: &str) -> usize {
+    let all = std::fs::read_dir("/proc").unwrap().flatten();
+    all.filter(|entry| {
+        let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        let line = String::from_utf8_lossy(&line).into_owned();
+        line.starts_with("sleep\0") && line.contains(seconds)
+    })
+    .count()
 }

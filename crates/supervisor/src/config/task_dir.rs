@@ -409,5 +409,6 @@ fn list(key: &str, value: Value) -> Result<Vec<String>, Wrong> {
 
 /// Where tasks are declared when nothing is said: beside the main file.
 pub(super) fn default_dir(main: &Path) -> Option<PathBuf> {
-    Some(main.parent()?.join("tasks.d")).filter(|dir| dir.is_absolute())
+    let main = std::path::absolute(main).ok()?;
+    Some(main.parent()?.join("tasks.d"))
 }

@@ -74,6 +74,7 @@ impl Actor {
         let mut csi = self.shared.csi.clone();
         let mut hold = self.shared.hold.subscribe();
         let mut others = self.shared.changed.subscribe();
+        let mut engine = self.shared.manager.engine();
         self.look_around().await;
         let found = self.found();
         self.happens(Event::Found(found)).await;
@@ -81,6 +82,7 @@ impl Actor {
             csi.mark_unchanged();
             hold.mark_unchanged();
             others.mark_unchanged();
+            engine.mark_unchanged();
             self.look_around().await;
             self.publish();
             let now = self.shared.clock.now();
@@ -97,6 +99,7 @@ impl Actor {
                 // Without the manager of plugins nothing changes any more.
                 () = changed(Some(&mut csi)) => {}
                 () = changed(Some(&mut hold)) => {}
+                () = changed(Some(&mut engine)) => {}
                 () = changed(Some(&mut others)), if needs_tasks => {}
                 () = until(pause) => self.happens(Event::Tick).await,
             }
@@ -148,9 +151,9 @@ impl Actor {
         }
     }
 
-    /// The first need that is not met.
+    /// The first need that is not met; the engine is one of all tasks: no attempt is made at what must fail.
     fn missing(&self) -> Option<String> {
-        self.declaration.needs.iter().find_map(|need| match need {
+        let missing = self.declaration.needs.iter().find_map(|need| match need {
             Need::Csi(name) => match self.shared.csi.borrow().get(name) {
                 Some(Ok(())) => None,
                 Some(Err(reason)) if reason.is_empty() => Some(format!("{need} is not ready")),
@@ -167,6 +170,11 @@ impl Actor {
                 Some(status) => Some(format!("{need} is {}", status.word())),
                 None => Some(format!("{need}: no declared task has this name")),
             },
+        });
+        missing.or_else(|| {
+            let engine = self.shared.manager.engine();
+            let silent = engine.borrow().silent.clone();
+            silent.map(|(_, reason)| format!("the engine does not answer: {reason}"))
         })
     }
 

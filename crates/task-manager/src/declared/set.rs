@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -418,6 +419,7 @@ impl Shared {
     /// An actor is done with its task.
     pub(super) fn left(&self, name: &str) {
         self.entries().remove(name);
+        self.manager.shared.declared.fetch_sub(1, Ordering::Relaxed);
         self.manager.shared.let_go(name);
         self.bump();
     }
@@ -482,6 +484,7 @@ impl Shared {
         }
         let (commands, wishes) = mpsc::channel(WISHES);
         let (actor, status) = Actor::new(Arc::clone(self), declaration, state, wishes);
+        self.manager.shared.declared.fetch_add(1, Ordering::Relaxed);
         // Whoever looks for another's status finds it before the actor runs.
         let mut entries = self.entries();
         let actor = tokio::spawn(actor.run()).abort_handle();

@@ -217,6 +217,34 @@ async fn needs_are_waited_for_and_told() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_engine_that_is_away_is_waited_for_and_no_attempt_is_made_at_it() {
+    let node = Node::new(&[declaration("web", Rule::Always, &[])]).await;
+    node.until_word("web", "running").await;
+    node.bed.engine.daemon_down();
+    let mut engine = node.bed.manager.engine();
+    engine.wait_for(|it| it.silent.is_some()).await.unwrap();
+    node.apply(&[
+        declaration("web", Rule::Always, &[]),
+        declaration("new", Rule::Always, &[]),
+    ])
+    .await;
+    let waiting = node.until_word("new", "waiting").await;
+    assert!(
+        waiting.reason().contains("the engine does not answer"),
+        "{waiting:?}"
+    );
+    tokio::time::sleep(3600 * SECOND).await;
+    assert_eq!(node.tasks.status("new").unwrap().number, 0);
+    // Without live-restore: what ran has ended.
+    node.bed.engine.daemon_up(false);
+    node.until("web", |it| it.number == 2 && it.word() == "running")
+        .await;
+    node.until("new", |it| it.number == 1 && it.word() == "running")
+        .await;
+    assert_eq!(node.running(), 2);
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_operators_stop_outlives_the_daemon_and_a_start_ends_it() {
     let wanted = [declaration("web", Rule::Always, &[])];
     let node = Node::new(&wanted).await;
