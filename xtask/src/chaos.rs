@@ -19,7 +19,7 @@ pub(crate) struct Options {
     pub(crate) seed: Option<u64>,
 }
 
-/// Runs the chaos test of `tests/e2e` with the release binary, on a private engine.
+/// Runs the chaos tests of `tests/e2e` with the release binary, on a private engine.
 ///
 /// # Errors
 /// When there is no engine to be had, or an invariant is broken; the output names it and the seed.
@@ -37,7 +37,9 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
             "--",
             "--nocapture",
         ])
-        .args(["--exact", CHAOS_TEST])
+        // One after the other: both kill the engine.
+        .args(["--test-threads", "1", "--exact"])
+        .args(CHAOS_TESTS)
         .env("LONGSHORE_CHAOS_ENGINE", private.dir())
         .env("LONGSHORE_CHAOS_TASKS", options.tasks.to_string())
         .env("LONGSHORE_CHAOS_MINUTES", options.minutes.to_string())
@@ -51,4 +53,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<()> {
     sh::run(&mut command)
 }
 
-const CHAOS_TEST: &str = "chaos::whatever_breaks_each_task_ends_once_and_leaves_nothing";
+const CHAOS_TESTS: [&str; 2] = [
+    "chaos::declared::what_is_declared_comes_back_one_attempt_at_a_time",
+    "chaos::whatever_breaks_each_task_ends_once_and_leaves_nothing",
+];

@@ -158,6 +158,18 @@ fn broken_files_are_told_with_file_line_and_key_and_stop_no_other() {
     assert!(reason.contains("task/nobody"), "{good}");
     let shown = daemon.run(["status"]);
     assert!(shown.stdout.contains("flag.toml:3"), "{shown:#?}");
+    // It has no attempt to look at, and can be stopped and started all the same.
+    let logs = daemon.run(["task", "logs", "good"]);
+    assert!(
+        logs.code != 0 && logs.stderr.contains("no attempt"),
+        "{logs:?}"
+    );
+    daemon.run(["task", "stop", "good"]).exits(0);
+    until_state(&daemon, "good", "stopped");
+    daemon.run(["task", "start", "good"]).exits(0);
+    until_state(&daemon, "good", "waiting");
+    let shown = daemon.run(["task", "inspect", "good"]).exits(0);
+    assert!(shown.stdout.contains("task/nobody"), "{shown:?}");
 }
 
 #[test]

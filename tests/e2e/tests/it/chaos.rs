@@ -15,6 +15,7 @@
     reason = "a long run tells how far it is, and in the end what it saw"
 )]
 
+mod declared;
 mod engine;
 mod history;
 mod proxy;
