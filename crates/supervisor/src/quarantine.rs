@@ -155,6 +155,7 @@ fn directories(state: &StateRoot, runtime: &RuntimeDir) -> Vec<PathBuf> {
             dirs.extend(below(&name.join("containers")));
         }
     }
+    dirs.extend(below(&state.path().join(longshore_task_manager::DECLARED)));
     dirs.push(runtime.agent_dir().join(longshore_agent::SET_ASIDE));
     for container in below(&runtime.agent_containers_dir()) {
         dirs.push(container.join("run"));
@@ -181,6 +182,7 @@ mod tests {
         let shown = [
             s.join("history/disks.corrupt-1"),
             s.join("csi/t/n/containers/id/container.info.corrupt-2"),
+            s.join("declared/web/wanted.corrupt-1"),
             runtime
                 .agent_containers_dir()
                 .join("id@1/run/exit.corrupt-1"),
@@ -189,7 +191,7 @@ mod tests {
             .agent_dir()
             .join(longshore_agent::SET_ASIDE)
             .join("id@0.exit.corrupt-1");
-        let shown = [&shown[..2], &[of_a_gone_one], &shown[2..]].concat();
+        let shown = [&shown[..3], &[of_a_gone_one], &shown[3..]].concat();
         let hidden = [
             s.join("csi/t/n/mounts/v/target/file.corrupt-1"),
             s.join("csi/t/n/containers/id/container.info"),

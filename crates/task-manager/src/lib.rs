@@ -30,7 +30,7 @@ mod signal;
 mod status;
 
 pub use declared::{
-    Action, Attempt, CsiReadiness, Declaration, Declared, DeclaredBy, DeclaredOptions,
+    Action, Attempt, CsiReadiness, DECLARED, Declaration, Declared, DeclaredBy, DeclaredOptions,
     DeclaredStatus, DeclaredTasks, End, Event, Found, Moment, Need, Rule, State, Why, cycles,
 };
 pub use error::TaskManagerError;

@@ -23,6 +23,7 @@ use crate::LogMode;
 
 pub use machine::{Action, Attempt, End, Event, Found, Moment, Rule, State, Why};
 pub use needs::{CsiReadiness, Need, cycles};
+pub use record::DECLARED;
 pub(crate) use record::{Recorded, Store};
 pub use set::{Declared, DeclaredOptions, DeclaredTasks};
 pub use status::DeclaredStatus;

@@ -24,7 +24,8 @@ use super::{Declaration, DeclaredBy};
 use crate::manager::blocking;
 use crate::{LogMode, TaskManagerError};
 
-const DIRECTORY: &str = "declared";
+/// Where declared tasks are on record, a directory each, below the state directory.
+pub const DECLARED: &str = "declared";
 const WANTED: &str = "wanted";
 /// The most that are read.
 const MAX_RECORDS: usize = 10_000;
@@ -132,13 +133,18 @@ pub(crate) enum Recorded {
         name: String,
         problem: String,
     },
+    /// A newer release has written it: it is left as it is.
+    Newer {
+        name: String,
+        problem: String,
+    },
 }
 
 impl Recorded {
     pub(crate) fn name(&self) -> &str {
         match self {
             Self::Wanted(record) => &record.name,
-            Self::Damaged { name, .. } => name,
+            Self::Damaged { name, .. } | Self::Newer { name, .. } => name,
         }
     }
 
@@ -156,7 +162,7 @@ impl Recorded {
     pub(crate) fn read(self, policy: RestartPolicy) -> Result<(Declaration, State), String> {
         match self {
             Self::Wanted(record) => record.read(policy),
-            Self::Damaged { problem, .. } => Err(problem),
+            Self::Damaged { problem, .. } | Self::Newer { problem, .. } => Err(problem),
         }
     }
 }
@@ -171,7 +177,7 @@ pub(crate) struct Store {
 impl Store {
     pub(crate) fn new(state_dir: &Path) -> Self {
         Self {
-            root: state_dir.join(DIRECTORY),
+            root: state_dir.join(DECLARED),
             writer: Arc::new(Writer::new()),
         }
     }
@@ -208,9 +214,13 @@ impl Store {
                     found.push(damaged("it is that of another name".to_owned()));
                 }
                 Ok(Recovered::Nothing) => {}
-                Ok(Recovered::Quarantined { damage, .. } | Recovered::Newer { damage }) => {
+                Ok(Recovered::Quarantined { damage, .. }) => {
                     found.push(damaged(damage.to_string()));
                 }
+                Ok(Recovered::Newer { damage }) => found.push(Recorded::Newer {
+                    name: name.to_owned(),
+                    problem: damage.to_string(),
+                }),
                 Err(error) => found.push(damaged(error.to_string())),
             }
         }

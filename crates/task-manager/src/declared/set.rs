@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use super::actor::{Actor, Command, adopted, attempt_id};
 use super::machine::{Moment, State};
-use super::record::{Store, WantedRecord};
+use super::record::{Recorded, Store, WantedRecord};
 use super::{CsiReadiness, Declaration, DeclaredBy, DeclaredStatus};
 use crate::{TaskManager, TaskManagerError, id};
 
@@ -62,6 +62,8 @@ pub(super) struct Shared {
     pub(super) changed: watch::Sender<u64>,
     pub(super) clock: Clock,
     policy: RestartPolicy,
+    /// Names whose records a newer release has written: nothing is done about them, and the records stay as they are.
+    newer: BTreeSet<String>,
     entries: Mutex<BTreeMap<String, Entry>>,
 }
 
@@ -130,7 +132,12 @@ impl DeclaredTasks {
     ) -> (Self, Vec<String>) {
         let DeclaredOptions { policy, csi, held } = options;
         let recorded = manager.shared.take_recorded();
+        let newer = recorded
+            .iter()
+            .filter(|one| matches!(one, Recorded::Newer { .. }))
+            .map(|one| one.name().to_owned());
         let shared = Arc::new(Shared {
+            newer: newer.collect(),
             store: Store::new(&manager.shared.options.state_dir),
             manager,
             csi,
@@ -154,6 +161,9 @@ impl DeclaredTasks {
                     let (declaration, state) =
                         this.shared.as_declared(declaration, state, &declared);
                     this.shared.spawn(declaration, state);
+                }
+                Err(problem) if this.shared.newer.contains(&name) => {
+                    problems.push(format!("declared task {name}: nothing is started: its record was {problem}; use that release"));
                 }
                 Err(problem) => {
                     tracing::error!(
@@ -205,6 +215,9 @@ impl DeclaredTasks {
         let mut problems = Vec::new();
         for declaration in declared.wanted {
             let name = declaration.name.clone();
+            if self.shared.newer.contains(&name) {
+                continue;
+            }
             match self.shared.status(&name) {
                 Some(status) if status.origin == DeclaredBy::Command => problems.push(format!(
                     "declared task {name}: `longshore task run --restart` has declared one of this name: remove it (`longshore task rm -f {name}`), or rename the file"
@@ -226,7 +239,9 @@ impl DeclaredTasks {
     pub async fn declare(&self, declaration: Declaration) -> Result<(), TaskManagerError> {
         let name = declaration.name.clone();
         id::check_declared(&name)?;
-        if self.shared.status(&name).is_some() || self.shared.manager.watch(&name).is_ok() {
+        let newer = self.shared.newer.contains(&name);
+        if newer || self.shared.status(&name).is_some() || self.shared.manager.watch(&name).is_ok()
+        {
             return Err(TaskManagerError::Taken {
                 id: name,
                 how: "declared or launched",

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use longshore_checkpoint::{CodecError, Durability, Record, Writer};
 use longshore_engine::fake::{Call, FakeEngine, Script};
 use longshore_task_manager::{
     CsiReadiness, Declaration, Declared, DeclaredBy, DeclaredOptions, DeclaredStatus,
@@ -501,6 +502,57 @@ async fn a_record_that_cannot_be_read_starts_no_second_one_beside_what_runs() {
     node.bed.manager.stop("web.1", None).unwrap();
     node.until("web", |it| it.number == 2 && it.word() == "running")
         .await;
+}
+
+/// What a newer release writes.
+#[derive(Debug)]
+struct Newer;
+
+impl Record for Newer {
+    const KIND: &'static str = "tasks.wanted";
+    const VERSION: u16 = 99;
+
+    fn encode(&self) -> Result<Vec<u8>, CodecError> {
+        Ok(b"later".to_vec())
+    }
+
+    fn decode(_: u16, _: &[u8]) -> Result<Self, CodecError> {
+        Ok(Self)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_record_of_a_newer_release_is_left_as_it_is_and_nothing_is_started() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("declared/web/wanted");
+    Writer::new()
+        .write(&path, &Newer, Durability::Process)
+        .unwrap();
+    let before = std::fs::read(&path).unwrap();
+    let bed = Bed::on(FakeEngine::with_image(IMAGE), dir, |_| {}).await;
+    let csi = watch::Sender::default();
+    let wanted = [
+        declaration("web", Rule::Always, &[]),
+        declaration("good", Rule::Always, &[]),
+    ];
+    let options = DeclaredOptions {
+        policy: longshore_backoff::RestartPolicy::default(),
+        csi: csi.subscribe(),
+        held: None,
+    };
+    let (tasks, problems) = DeclaredTasks::start(bed.manager.clone(), options, declared(&wanted));
+    assert!(problems[0].contains("newer release"), "{problems:?}");
+    let node = Node { bed, tasks, csi };
+    node.until_word("good", "running").await;
+    node.apply(&wanted).await;
+    node.tasks.status("web").unwrap_err();
+    let by_command = Declaration {
+        origin: DeclaredBy::Command,
+        ..declaration("web", Rule::Always, &[])
+    };
+    node.tasks.declare(by_command).await.unwrap_err();
+    assert_eq!(node.bed.engine.count(Call::Create), 1);
+    assert_eq!(std::fs::read(&path).unwrap(), before);
 }
 
 #[tokio::test(start_paused = true)]
