@@ -3,7 +3,7 @@
 use std::io::IsTerminal as _;
 
 use anyhow::{Result, anyhow};
-use longshore_supervisor::{LogHandle, parse_log_filter};
+use longshore_supervisor::{LogFormat, LogHandle, parse_log_filter};
 use tracing_subscriber::prelude::*;
 use tracing_subscriber::reload;
 
@@ -13,16 +13,21 @@ use crate::fault::{Exit, Fault};
 ///
 /// # Errors
 /// The filter cannot be parsed.
-pub(crate) fn start(filter: &str) -> Result<LogHandle> {
+pub(crate) fn start(filter: &str, format: LogFormat) -> Result<LogHandle> {
     let filter =
         parse_log_filter(filter).map_err(|why| Fault::new(Exit::Config, format!("log: {why}")))?;
     let (filter, handle) = reload::Layer::new(filter);
     let terminal = std::io::stderr().is_terminal();
     let layer = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
     let registry = tracing_subscriber::registry().with(filter);
-    let started = if terminal {
+    let text = match format {
+        LogFormat::Auto => terminal,
+        LogFormat::Text => true,
+        LogFormat::Json => false,
+    };
+    let started = if text {
         let no_colour = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        let layer = layer.with_ansi(!no_colour).with_target(false);
+        let layer = layer.with_ansi(terminal && !no_colour).with_target(false);
         registry.with(layer).try_init()
     } else {
         let layer = layer
@@ -39,7 +44,7 @@ pub(crate) fn start(filter: &str) -> Result<LogHandle> {
 /// Logs when `LONGSHORE_LOG` asks for it: for verbs that normally say nothing.
 pub(crate) fn start_if_asked() -> Result<()> {
     match std::env::var("LONGSHORE_LOG") {
-        Ok(filter) if !filter.is_empty() => start(&filter).map(drop),
+        Ok(filter) if !filter.is_empty() => start(&filter, LogFormat::Auto).map(drop),
         _ => Ok(()),
     }
 }

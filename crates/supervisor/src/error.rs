@@ -124,6 +124,13 @@ pub enum SupervisorError {
         #[source]
         source: io::Error,
     },
+    /// Nothing can be told over HTTP.
+    #[error("nothing can be told over HTTP (see `http.listen`)")]
+    Http {
+        /// Why.
+        #[source]
+        source: longshore_status_http::StatusHttpError,
+    },
     /// A handler for a signal, or a watch, cannot be installed.
     #[error("cannot {what}")]
     System {

@@ -18,6 +18,7 @@ mod error;
 mod guard;
 mod logs;
 mod nri;
+mod observe;
 mod quarantine;
 mod reload;
 mod run;
@@ -25,8 +26,8 @@ mod watch_dir;
 
 pub use config::{
     AgentChoice, AgentTcp, Config, ConfigError, ConfigErrors, DEFAULT_FILE, DEFAULT_TOML,
-    EmbeddedAgent, Flags, NriSettings, Origin, PluginSpec, Setting, Sources, TaskSettings,
-    format_duration, parse_duration, parse_log_filter, parse_size,
+    EmbeddedAgent, Flags, HttpSettings, LogFormat, NriSettings, Origin, PluginSpec, Setting,
+    Sources, TaskSettings, format_duration, parse_duration, parse_log_filter, parse_size,
 };
 pub use control::{LocalTasks, NriControl, NriLedger};
 pub use dirs::Root;

@@ -237,6 +237,8 @@ fn fixed_settings(before: &Config, after: &Config) -> Result<(), String> {
         ),
         ("tasks", before.tasks != after.tasks),
         ("nri", before.nri != after.nri),
+        ("http", before.http != after.http),
+        ("log_format", before.log_format != after.log_format),
     ];
     match changed.iter().find(|(_, changed)| *changed) {
         Some((key, _)) => Err(format!(

@@ -29,6 +29,7 @@ use crate::control::{self, ControlService, ControlSocket, Facts, TaskControl, Ta
 use crate::dirs::Root;
 use crate::logs::Sandboxes;
 use crate::nri::Nri;
+use crate::observe::{self, Observer};
 use crate::reload::Reloader;
 use crate::{Config, Sources, SupervisorError};
 
@@ -134,15 +135,15 @@ pub async fn run(
     let board = Board::new(Arc::new(config));
     let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
     let (reloads, requests) = mpsc::channel(8);
-    let facts = Facts {
+    let facts = Arc::new(Facts {
         version: program.version,
         started_at: SystemTime::now(),
         instance: root.instance.clone(),
         state: root.state.clone(),
         runtime: root.runtime.clone(),
-    };
+    });
     let service = ControlService::new(
-        facts,
+        Arc::clone(&facts),
         board.clone(),
         manager.clone(),
         docker.clone(),
@@ -150,6 +151,24 @@ pub async fn run(
         tasks.clone(),
         stop.clone(),
     );
+    let observer = Observer {
+        facts,
+        board: board.clone(),
+        manager: manager.clone(),
+        tasks: docker.clone(),
+        nri: nri.control(),
+    };
+    let http = match observe::bind(&board, observer, &stop).await {
+        Ok(http) => http,
+        Err(error) => {
+            manager.shutdown().await;
+            nri.shutdown().await;
+            return Err(error);
+        }
+    };
+    if let Some(http) = http {
+        tasks.spawn(http.run());
+    }
     let reloader = Reloader {
         sources,
         board: board.clone(),

@@ -58,6 +58,12 @@ pub(crate) struct SourceArgs {
     /// A log level or filter.
     #[arg(long, value_name = "FILTER")]
     log: Option<String>,
+    /// How a line of the log looks: auto (text on a terminal, else JSON), text or json.
+    #[arg(long, value_name = "FORMAT")]
+    log_format: Option<String>,
+    /// Where metrics, health and a status page are served: PORT (on loopback) or ADDRESS:PORT.
+    #[arg(long, value_name = "ADDRESS")]
+    http: Option<String>,
     /// The agent that runs the containers, instead of the embedded one.
     #[arg(long, value_name = "URL")]
     agent_url: Option<String>,
@@ -81,6 +87,8 @@ impl SourceArgs {
             state_dir: self.state_dir,
             runtime_dir: self.runtime_dir,
             log: self.log,
+            log_format: self.log_format,
+            http: self.http,
             agent_url: self.agent_url,
             agent_token_file: self.agent_token_file,
             agent_id: self.agent_id,

@@ -20,7 +20,7 @@ pub(crate) fn run(args: Args) -> Result<Exit> {
     let sources = args.sources.sources();
     let config = Config::load(&sources, None)?;
     config.check_files()?;
-    let log = crate::logging::start(&config.log)?;
+    let log = crate::logging::start(&config.log, config.log_format)?;
     let open_files = raise_open_files();
     block_on(async {
         let mut signals = Stop::new().context("cannot handle signals")?;

@@ -2,6 +2,30 @@
 
 use tracing_subscriber::filter::{LevelFilter, ParseError, Targets};
 
+use super::raw::RawLogFormat;
+
+/// How a line of the log looks.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum LogFormat {
+    /// Text on a terminal, JSON elsewhere.
+    #[default]
+    Auto,
+    /// For people.
+    Text,
+    /// For machines: an object a line.
+    Json,
+}
+
+impl From<RawLogFormat> for LogFormat {
+    fn from(raw: RawLogFormat) -> Self {
+        match raw {
+            RawLogFormat::Auto => Self::Auto,
+            RawLogFormat::Text => Self::Text,
+            RawLogFormat::Json => Self::Json,
+        }
+    }
+}
+
 /// Reads a filter such as `info` or `info,longshore_csi_manager=debug`. No patterns, which would bring an
 /// engine for regular expressions along.
 ///

@@ -8,6 +8,7 @@
 mod agent;
 mod error;
 mod find;
+mod http;
 mod locate;
 mod log;
 mod nri;
@@ -29,7 +30,8 @@ use longshore_paths::{RuntimeDir, StateRoot, check_socket_path};
 
 pub use agent::{AgentChoice, AgentTcp, EmbeddedAgent};
 pub use error::{ConfigError, ConfigErrors, Origin};
-pub use log::parse_log_filter;
+pub use http::HttpSettings;
+pub use log::{LogFormat, parse_log_filter};
 pub use nri::NriSettings;
 pub use plugin::PluginSpec;
 pub use show::Setting;
@@ -54,6 +56,8 @@ pub struct Config {
     pub runtime_dir: PathBuf,
     /// The log filter.
     pub log: String,
+    /// How a line of the log looks.
+    pub log_format: LogFormat,
     /// Who runs the containers.
     pub agent: AgentChoice,
     /// What plugins get as `MESOS_AGENT_ID`; `None`: what the agent says.
@@ -62,6 +66,8 @@ pub struct Config {
     pub tasks: TaskSettings,
     /// NRI plugins.
     pub nri: NriSettings,
+    /// What is told over HTTP; `None`: nothing is.
+    pub http: Option<HttpSettings>,
     /// The watched directory of JSON files.
     pub plugin_dir: Option<PathBuf>,
     /// The watched directory of declared tasks, and whether the configuration names it.
@@ -142,6 +148,7 @@ impl Config {
         let agent = agent::choice(&raw.agent, &mut problems);
         let tasks = tasks::settings(&raw.tasks, &mut problems);
         let nri = nri::settings(&raw.nri, &runtime_dir, &mut problems);
+        let http = http::settings(&raw.http, &mut problems);
         // The defaults of all plugins are judged even when no plugin uses them.
         for refusal in plugin::check_defaults(&raw.csi) {
             problems.note(format!("csi.{}", refusal.key), refusal.message);
@@ -198,12 +205,14 @@ impl Config {
             agent_id: raw.agent.id.clone(),
             tasks,
             nri,
+            http,
             plugin_dir,
             task_dir,
             declared: Arc::default(),
             state_dir,
             runtime_dir,
             log: raw.log.clone(),
+            log_format: raw.log_format.into(),
             plugins: main.plugins.clone(),
             warnings: main.warnings.clone(),
             errors: Vec::new(),

@@ -13,10 +13,12 @@ pub(crate) struct RawConfig {
     pub(crate) state_dir: Option<PathBuf>,
     pub(crate) runtime_dir: Option<PathBuf>,
     pub(crate) log: String,
+    pub(crate) log_format: RawLogFormat,
     pub(crate) agent: RawAgent,
     pub(crate) csi: RawCsi,
     pub(crate) tasks: RawTasks,
     pub(crate) nri: RawNri,
+    pub(crate) http: RawHttp,
     pub(crate) plugins: BTreeMap<String, RawPlugin>,
 }
 
@@ -70,6 +72,22 @@ pub(crate) struct RawNri {
     pub(crate) required: Vec<String>,
     pub(crate) registration_timeout: Span,
     pub(crate) request_timeout: Span,
+}
+
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum RawLogFormat {
+    #[default]
+    Auto,
+    Text,
+    Json,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct RawHttp {
+    pub(crate) listen: Option<String>,
+    pub(crate) hosts: Vec<String>,
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Deserialize)]

@@ -46,6 +46,16 @@ const OVERRIDES: &[Override] = &[
         flag: "--log",
     },
     Override {
+        key: "log_format",
+        env: "LONGSHORE_LOG_FORMAT",
+        flag: "--log-format",
+    },
+    Override {
+        key: "http.listen",
+        env: "LONGSHORE_HTTP",
+        flag: "--http",
+    },
+    Override {
         key: "agent.url",
         env: "LONGSHORE_AGENT_URL",
         flag: "--agent-url",
@@ -98,6 +108,10 @@ pub struct Flags {
     pub runtime_dir: Option<PathBuf>,
     /// `--log`
     pub log: Option<String>,
+    /// `--log-format`
+    pub log_format: Option<String>,
+    /// `--http`
+    pub http: Option<String>,
     /// `--agent-url`
     pub agent_url: Option<String>,
     /// `--agent-token-file`
@@ -117,6 +131,8 @@ impl Flags {
             "state_dir" => path(&self.state_dir),
             "runtime_dir" => path(&self.runtime_dir),
             "log" => self.log.clone(),
+            "log_format" => self.log_format.clone(),
+            "http.listen" => self.http.clone(),
             "agent.url" => self.agent_url.clone(),
             "agent.token_file" => path(&self.agent_token_file),
             "agent.id" => self.agent_id.clone(),

@@ -1,6 +1,6 @@
 //! The control service: what the daemon tells and does for `longshore` on the same machine.
 
-mod convert;
+pub(crate) mod convert;
 mod follow;
 mod listener;
 mod nri;

@@ -62,7 +62,7 @@ pub(crate) struct ControlService {
 
 impl ControlService {
     pub(crate) fn new(
-        facts: Facts,
+        facts: Arc<Facts>,
         board: Board,
         manager: CsiManager,
         docker: Tasks,
@@ -72,7 +72,7 @@ impl ControlService {
     ) -> Self {
         let streams = Arc::new(Semaphore::new(STREAMS));
         Self {
-            facts: Arc::new(facts),
+            facts,
             board,
             manager,
             docker,

@@ -175,6 +175,14 @@ impl Tasks {
         }
     }
 
+    /// All of them, from memory.
+    pub(crate) fn all(&self) -> Vec<Arc<TaskStatus>> {
+        match self {
+            Self::There { manager, .. } => manager.tasks(),
+            Self::Absent(_) => Vec::new(),
+        }
+    }
+
     /// What is known of the engine.
     pub(crate) fn engine(&self) -> v1::TaskEngine {
         match self {
@@ -204,10 +212,7 @@ impl Tasks {
 
     /// In numbers.
     pub(crate) fn status(&self) -> v1::TasksStatus {
-        let all = match self {
-            Self::There { manager, .. } => manager.tasks(),
-            Self::Absent(_) => Vec::new(),
-        };
+        let all = self.all();
         let ended = all.iter().filter(|task| task.has_ended()).count();
         let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
         v1::TasksStatus {

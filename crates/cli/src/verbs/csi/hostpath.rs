@@ -34,7 +34,8 @@ enum Version {
 }
 
 pub(crate) fn run(args: Args) -> Result<Exit> {
-    crate::logging::start(&std::env::var("LONGSHORE_LOG").unwrap_or_else(|_| "info".to_owned()))?;
+    let filter = std::env::var("LONGSHORE_LOG").unwrap_or_else(|_| "info".to_owned());
+    crate::logging::start(&filter, longshore_supervisor::LogFormat::Auto)?;
     let from_env = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
     let Some(endpoint) = args.endpoint.or_else(|| from_env("CSI_ENDPOINT")) else {
         return Err(Fault::new(

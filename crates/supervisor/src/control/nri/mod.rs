@@ -77,6 +77,19 @@ impl NriControl {
             .max_encoding_message_size(MAX_MESSAGE)
     }
 
+    /// The plugins as they are, for who only looks; `None` where there is no adaptation.
+    pub(crate) fn look(&self) -> Option<Vec<v1::NriPlugin>> {
+        let (_, adaptation, ledger) = self.runtime().ok()?;
+        let plugins = adaptation.plugins();
+        Some(plugins.iter().map(|one| plugin(one, ledger)).collect())
+    }
+
+    /// Grows with each change of the plugins; `None` where there is no adaptation.
+    pub(crate) fn changes(&self) -> Option<watch::Receiver<u64>> {
+        let (_, adaptation, _) = self.runtime().ok()?;
+        Some(adaptation.changes())
+    }
+
     fn runtime(&self) -> Result<(&str, Adaptation, &NriLedger), Status> {
         match &self.subject {
             Subject::Absent(reason) => Err(Status::unimplemented(*reason)),
