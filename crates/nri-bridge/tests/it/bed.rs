@@ -228,6 +228,12 @@ pub(crate) async fn ended(task: &Task) -> TaskStatus {
     ended.unwrap_or_else(|_| panic!("it never ends: {:?}", task.watch().borrow()))
 }
 
+/// Its container is gone, and that is on record.
+pub(crate) async fn finished(task: &Task) {
+    let finished = tokio::time::timeout(10_000 * SECOND, task.finished()).await;
+    finished.unwrap_or_else(|_| panic!("it is never finished: {:?}", task.watch().borrow()));
+}
+
 /// How it ended, as a word.
 pub(crate) fn word(status: &TaskStatus) -> String {
     let labels = status.labels.iter().flat_map(|labels| &labels.labels);

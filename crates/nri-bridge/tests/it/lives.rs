@@ -6,7 +6,7 @@ use longshore_docker_executor::Kill;
 use longshore_engine::EngineError;
 use longshore_engine::fake::{Call, Script};
 
-use crate::bed::{Bed, SECOND, ended, word};
+use crate::bed::{Bed, SECOND, ended, finished, word};
 
 const BEGUN: [&str; 5] = [
     "RunPodSandbox",
@@ -162,7 +162,9 @@ async fn plugins_that_come_after_a_restart_are_told_what_runs_and_then_its_end()
     assert_eq!(word(&ended(&runs).await), "killed");
     bed.notes.until("RemovePodSandbox", 2).await;
     assert_eq!(bed.notes.seen(), [ENDED, ENDED].concat());
-    // After another one nothing is left to tell.
+    // After another one nothing is left to tell: that both are gone is on record, which comes after the telling.
+    finished(&bed.executor.task("ends").unwrap()).await;
+    finished(&runs).await;
     drop(runs);
     let bed = bed.again(|_| {}).await;
     let state = bed.notes.synchronized.lock().unwrap().clone().unwrap();
