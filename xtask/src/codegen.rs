@@ -76,6 +76,16 @@ const TARGETS: &[Target] = &[
         costs: false,
     },
     Target {
+        crate_dir: "kubelet-registration",
+        protos: &["pluginregistration/v1/api.proto"],
+        services: true,
+        stubs: false,
+        messages: true,
+        descriptors: false,
+        comments: true,
+        costs: false,
+    },
+    Target {
         crate_dir: "control-api",
         protos: &[
             "longshore/control/v1/control.proto",

@@ -83,7 +83,8 @@ pub(crate) fn tone(state: v1::State) -> Tone {
 }
 
 /// Whether everything is as configured: what exit code 3 of `status` is about. A plugin that an
-/// operator has stopped is not ready; one kept for its mounts alone is.
+/// operator has stopped is not ready; one kept for its mounts alone is. One that kubelet should have registered and has not
+/// is not, either.
 pub(crate) fn is_ready(status: &v1::Status) -> bool {
     let config = status
         .config
@@ -97,8 +98,17 @@ pub(crate) fn is_ready(status: &v1::Status) -> bool {
         .plugins
         .iter()
         .all(|plugin| matches!(plugin.state(), v1::State::Ready | v1::State::Kept));
+    let registered = |it: &v1::KubeletRegistration| it.state == REGISTERED;
+    let plugins = plugins
+        && status
+            .plugins
+            .iter()
+            .all(|plugin| plugin.kubelet.as_ref().is_none_or(registered));
     config && agent && plugins
 }
+
+/// The state of a plugin that kubelet has registered.
+pub(crate) const REGISTERED: &str = "registered";
 
 fn opt(ms: u64) -> Value {
     if ms == 0 {
@@ -197,6 +207,14 @@ pub(crate) fn plugin_json(plugin: &v1::PluginStatus) -> Value {
         })).collect::<Vec<_>>(),
         "driver": plugin.driver.as_ref().map(driver_json),
         "mounts": plugin.mounts,
+        "kubelet": plugin.kubelet.as_ref().map(|kubelet| json!({
+            "state": kubelet.state,
+            "reason": text(&kubelet.reason),
+            "since": opt(kubelet.since_ms),
+            "next_retry_at": opt(kubelet.next_retry_at_ms),
+            "socket": text(&kubelet.socket),
+            "confirmed": kubelet.confirmed,
+        })),
         "metrics": {
             "container_terminations": metrics.container_terminations,
             "rpcs_pending": metrics.rpcs_pending,

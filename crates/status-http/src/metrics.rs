@@ -230,6 +230,18 @@ fn plugins(plugins: &[Plugin], text: &mut Text) {
             text.sample(name, &labels, flag(endpoint.uri.is_some()));
         }
     }
+    let wanted: Vec<_> = plugins
+        .iter()
+        .filter_map(|plugin| Some((plugin.name.as_str(), plugin.registered?)))
+        .collect();
+    if !wanted.is_empty() {
+        let name = "longshore_csi_plugin_kubelet_registered";
+        let help = "1 while kubelet has a plugin registered that is to be.";
+        text.family(name, Kind::Gauge, help);
+        for (plugin, registered) in wanted {
+            text.sample(name, &[("plugin", plugin)], flag(registered));
+        }
+    }
     let of = |plugin: &Plugin| plugin.mounts as u64;
     let counts: [Count<'_, Plugin>; 5] = [
         (

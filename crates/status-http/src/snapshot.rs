@@ -151,6 +151,8 @@ pub struct Plugin {
     pub pids: Vec<u32>,
     /// Mount points below its mount root.
     pub mounts: usize,
+    /// Whether kubelet has it registered; `None` where nobody wants that.
+    pub registered: Option<bool>,
     /// What was counted since the daemon started.
     pub probes: Probes,
 }

@@ -16,6 +16,7 @@ mod control;
 mod dirs;
 mod error;
 mod guard;
+mod kubelet;
 mod logs;
 mod nri;
 mod observe;
@@ -26,8 +27,9 @@ mod watch_dir;
 
 pub use config::{
     AgentChoice, AgentTcp, Config, ConfigError, ConfigErrors, DEFAULT_FILE, DEFAULT_TOML,
-    EmbeddedAgent, Flags, HttpSettings, LogFormat, NriSettings, Origin, PluginSpec, Setting,
-    Sources, TaskSettings, format_duration, parse_duration, parse_log_filter, parse_size,
+    EmbeddedAgent, Flags, HttpSettings, KubeletSettings, LogFormat, NriSettings, Origin,
+    PluginSpec, Setting, Sources, TaskSettings, format_duration, parse_duration, parse_log_filter,
+    parse_size,
 };
 pub use control::{LocalTasks, NriControl, NriLedger};
 pub use dirs::Root;

@@ -9,6 +9,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use longshore_control_api::v1;
 use longshore_csi_manager::{CsiManager, ManagerStatus};
+use longshore_kubelet_registration::{Registrar, RegistrarStatus, RegistrationState};
 use longshore_status_http::{
     Agent, Changes, Endpoint, Engine, Hosts, Latency, Limits, NriPlugin, Plugin, Probes, Server,
     Snapshot, Source, State, Task, Tasks as TaskCounts,
@@ -33,6 +34,7 @@ pub(crate) struct Observer {
     pub(crate) manager: CsiManager,
     pub(crate) tasks: Tasks,
     pub(crate) nri: NriControl,
+    pub(crate) registrar: Registrar,
 }
 
 /// The server that the configuration wants; `None` where it wants none.
@@ -87,6 +89,7 @@ impl Source for Observer {
             manager: self.manager.status(),
             tasks: self.tasks.changes(),
             nri: self.nri.changes(),
+            registered: self.registrar.status(),
         })
     }
 }
@@ -96,6 +99,7 @@ struct Wait {
     manager: watch::Receiver<Arc<ManagerStatus>>,
     tasks: watch::Receiver<u64>,
     nri: Option<watch::Receiver<u64>>,
+    registered: watch::Receiver<Arc<RegistrarStatus>>,
 }
 
 impl Changes for Wait {
@@ -105,6 +109,7 @@ impl Changes for Wait {
                 changed = self.daemon.changed() => changed.is_ok(),
                 changed = self.manager.changed() => changed.is_ok(),
                 changed = self.tasks.changed() => changed.is_ok(),
+                changed = self.registered.changed() => changed.is_ok(),
                 () = moved(self.nri.as_mut()) => true,
             }
         })
@@ -123,6 +128,7 @@ async fn moved(nri: Option<&mut watch::Receiver<u64>>) {
 
 fn snapshot(of: &Observer, daemon: &DaemonState, manager: &ManagerStatus) -> Snapshot {
     let config = &daemon.config;
+    let registered = Arc::clone(&of.registrar.status().borrow());
     let address = match &config.agent {
         AgentChoice::Embedded(_) => "embedded".to_owned(),
         AgentChoice::External { url, .. } => url.clone(),
@@ -143,7 +149,10 @@ fn snapshot(of: &Observer, daemon: &DaemonState, manager: &ManagerStatus) -> Sna
         instance: of.facts.instance.to_string(),
         pid: std::process::id(),
         started: of.facts.started_at,
-        generation: daemon.generation + manager.generation + *of.tasks.changes().borrow(),
+        generation: daemon.generation
+            + manager.generation
+            + registered.generation
+            + *of.tasks.changes().borrow(),
         recovered: manager.recovered,
         config_error: wrong.join("; "),
         warnings: config.warnings.clone(),
@@ -154,7 +163,13 @@ fn snapshot(of: &Observer, daemon: &DaemonState, manager: &ManagerStatus) -> Sna
         plugins: manager
             .plugins
             .values()
-            .map(|it| plugin(it, manager.recovered))
+            .map(|it| Plugin {
+                registered: registered
+                    .plugins
+                    .get(&it.name)
+                    .map(|it| it.state == RegistrationState::Registered),
+                ..plugin(it, manager.recovered)
+            })
             .collect(),
         tasks: tasks(&of.tasks.all()),
         nri: of.nri.look().map(|all| all.into_iter().map(nri).collect()),
@@ -205,6 +220,7 @@ fn plugin(status: &longshore_csi_manager::PluginStatus, recovered: bool) -> Plug
             .collect(),
         pids: status.containers.iter().filter_map(|it| it.pid).collect(),
         mounts: status.mounts.len(),
+        registered: None,
         probes: Probes {
             terminations: metrics.container_terminations,
             pending: metrics.rpcs_pending,

@@ -255,16 +255,24 @@ fn changes(before: &Config, after: &Config) -> Vec<String> {
             .plugins
             .iter()
             .find(|plugin| plugin.name() == name)
-            .map(|plugin| plugin.config.clone())
+            .map(|plugin| (plugin.config.clone(), plugin.kubelet))
     };
     let mut lines = Vec::new();
     if before.log != after.log {
         lines.push(format!("log: {} (was {})", after.log, before.log));
     }
+    let (old, new) = (&before.kubelet, &after.kubelet);
+    if old != new {
+        lines.push(format!(
+            "kubelet.registration_dir: {} (was {})",
+            new.registration_dir.display(),
+            old.registration_dir.display()
+        ));
+    }
     for plugin in &after.plugins {
         match find(before, plugin.name()) {
             None => lines.push(format!("plugin {}: added", plugin.name())),
-            Some(old) if old != plugin.config => {
+            Some(old) if old != (plugin.config.clone(), plugin.kubelet) => {
                 lines.push(format!("plugin {}: changed", plugin.name()));
             }
             Some(_) => {}

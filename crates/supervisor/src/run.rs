@@ -15,6 +15,7 @@ use longshore_agent_client::{AgentClient, AgentClientConfig, AgentEndpoint, Cred
 use longshore_csi_manager::{CsiManager, ManagerOptions, PluginState};
 use longshore_engine::{DockerConfig, DockerEngine};
 use longshore_image_containers::{ImageContainers, ImageOptions, Rotation};
+use longshore_kubelet_registration::Registrar;
 use longshore_task_manager::CsiReadiness;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, watch};
@@ -142,25 +143,20 @@ pub async fn run(
         state: root.state.clone(),
         runtime: root.runtime.clone(),
     });
-    let service = ControlService::new(
-        Arc::clone(&facts),
-        board.clone(),
-        manager.clone(),
-        docker.clone(),
-        reloads,
-        tasks.clone(),
-        stop.clone(),
-    );
+    let registrar = Registrar::spawn();
     let observer = Observer {
         facts,
         board: board.clone(),
         manager: manager.clone(),
         tasks: docker.clone(),
         nri: nri.control(),
+        registrar: registrar.clone(),
     };
+    let service = ControlService::new(&observer, reloads, tasks.clone(), stop.clone());
     let http = match observe::bind(&board, observer, &stop).await {
         Ok(http) => http,
         Err(error) => {
+            registrar.shutdown().await;
             manager.shutdown().await;
             nri.shutdown().await;
             return Err(error);
@@ -180,6 +176,8 @@ pub async fn run(
     };
     spawn(&tasks, &stop, reloader.run());
     spawn(&tasks, &stop, tell_readiness(manager.clone(), readiness));
+    let telling = crate::kubelet::tell(registrar.clone(), board.clone(), manager.clone());
+    spawn(&tasks, &stop, telling);
     spawn(&tasks, &stop, stay_small(manager.clone()));
     if let Ok(engine) = board.now().config.tasks.endpoint() {
         spawn(&tasks, &stop, nri.clone().look_for_nri_of_engine(engine));
@@ -210,6 +208,8 @@ pub async fn run(
     stop.cancel();
     let ended = tokio::time::timeout(STOP_DEADLINE, async {
         tasks.wait().await;
+        // Before the plugins are given up: what kubelet knows of them stays true.
+        registrar.shutdown().await;
         manager.shutdown().await;
         nri.shutdown().await;
         if let Some(agent) = agent {

@@ -1,6 +1,7 @@
 //! The Go programs of `tests/interop/go`: `csi-sanity` (the sanity tests of kubernetes-csi/csi-test),
 //! `csi-driver-dir` (a CSI v1 driver on grpc-go, whose volumes survive a kill), `nri-plugin` and `nri-runtime` (both
-//! sides of containerd/nri), `cri-drive` (pods and containers on an engine) and `pause` (all that their image holds).
+//! sides of containerd/nri), `cri-drive` (pods and containers on an engine), `pause` (all that their image holds) and
+//! `kubelet` (what kubelet does about registrations of plugins).
 //!
 //! ```no_run
 //! use longshore_testkit::{interop, peers};

@@ -224,7 +224,33 @@ pub(crate) fn plugins(plugins: &[v1::PluginStatus], out: &mut Out) -> Result<()>
         }
         out.line(printable(&line))?;
     }
+    for plugin in plugins {
+        // One that does not answer has said why.
+        let waits = plugin.state() != v1::State::Ready;
+        let Some(kubelet) = plugin.kubelet.as_ref() else {
+            continue;
+        };
+        if kubelet.state == view::REGISTERED || (waits && kubelet.state == "waiting") {
+            continue;
+        }
+        let line = format!("{}: kubelet: {}", plugin.name, registration(kubelet));
+        out.line(printable(&line))?;
+    }
     Ok(())
+}
+
+/// A registration in words.
+fn registration(kubelet: &v1::KubeletRegistration) -> String {
+    let mut line = kubelet.state.clone();
+    if !kubelet.reason.is_empty() {
+        line.push_str(", ");
+        line.push_str(&brief(&kubelet.reason));
+    }
+    if kubelet.next_retry_at_ms != 0 {
+        line.push_str(", next try ");
+        line.push_str(&view::until(kubelet.next_retry_at_ms));
+    }
+    line
 }
 
 /// How one plugin is.
@@ -256,6 +282,10 @@ pub(crate) fn facts(plugin: &v1::PluginStatus, out: &mut Out) -> Result<()> {
             format!("{} {}", driver.name, driver.vendor_version),
         ));
         fields.push(("node id", driver.node_id.clone()));
+    }
+    if let Some(kubelet) = &plugin.kubelet {
+        fields.push(("kubelet", registration(kubelet)));
+        fields.push(("", kubelet.socket.clone()));
     }
     for mount in &plugin.mounts {
         fields.push(("mounted", mount.clone()));

@@ -15,7 +15,7 @@ fn a_control_socket_that_was_removed_is_bound_again() {
         } else {
             std::fs::remove_file(path).unwrap();
         }
-        daemon.run(["status"]).exits(4);
+        // It may be back before anybody has asked.
         eventually("the socket is back", || {
             (daemon.run(["status"]).code == 0).then_some(())
         });

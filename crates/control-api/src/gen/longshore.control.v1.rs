@@ -1519,6 +1519,31 @@ pub struct PluginStatus {
     /// Counted since the daemon started.
     #[prost(message, optional, tag = "17")]
     pub metrics: ::core::option::Option<PluginMetrics>,
+    /// Absent for a plugin that is not to be registered with kubelet.
+    #[prost(message, optional, tag = "18")]
+    pub kubelet: ::core::option::Option<KubeletRegistration>,
+}
+/// A plugin's registration with the kubelet of this machine.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct KubeletRegistration {
+    /// "waiting" (the plugin does not answer), "unfit" (kubelet cannot use it), "blocked" (no socket can be made), "offered" (kubelet
+    /// has not answered), "registered" or "refused" (by kubelet); later releases may have more.
+    #[prost(string, tag = "1")]
+    pub state: ::prost::alloc::string::String,
+    /// Why it is not registered, where kubelet refused it in kubelet's words; empty when it is.
+    #[prost(string, tag = "2")]
+    pub reason: ::prost::alloc::string::String,
+    /// Since when it is in this state.
+    #[prost(uint64, tag = "3")]
+    pub since_ms: u64,
+    #[prost(uint64, tag = "4")]
+    pub next_retry_at_ms: u64,
+    /// The path of the socket that kubelet calls; empty until the driver's name is known.
+    #[prost(string, tag = "5")]
+    pub socket: ::prost::alloc::string::String,
+    /// How often kubelet has said that it is registered, since the daemon started.
+    #[prost(uint64, tag = "6")]
+    pub confirmed: u64,
 }
 /// The metrics of Mesos' CSI service manager, below `csi_plugin/` there. A whole probe counts as one
 /// RPC.

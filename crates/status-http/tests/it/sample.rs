@@ -33,6 +33,7 @@ pub(crate) fn plugin(name: &str, state: State) -> Plugin {
         endpoints: vec![endpoint("controller"), endpoint("node")],
         pids: vec![4711],
         mounts: 0,
+        registered: None,
         probes: Probes::default(),
     }
 }

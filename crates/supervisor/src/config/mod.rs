@@ -9,6 +9,7 @@ mod agent;
 mod error;
 mod find;
 mod http;
+mod kubelet;
 mod locate;
 mod log;
 mod nri;
@@ -31,6 +32,7 @@ use longshore_paths::{RuntimeDir, StateRoot, check_socket_path};
 pub use agent::{AgentChoice, AgentTcp, EmbeddedAgent};
 pub use error::{ConfigError, ConfigErrors, Origin};
 pub use http::HttpSettings;
+pub use kubelet::KubeletSettings;
 pub use log::{LogFormat, parse_log_filter};
 pub use nri::NriSettings;
 pub use plugin::PluginSpec;
@@ -68,6 +70,8 @@ pub struct Config {
     pub nri: NriSettings,
     /// What is told over HTTP; `None`: nothing is.
     pub http: Option<HttpSettings>,
+    /// Where plugins are registered with kubelet; whether one is, is its own.
+    pub kubelet: KubeletSettings,
     /// The watched directory of JSON files.
     pub plugin_dir: Option<PathBuf>,
     /// The watched directory of declared tasks, and whether the configuration names it.
@@ -149,6 +153,7 @@ impl Config {
         let tasks = tasks::settings(&raw.tasks, &mut problems);
         let nri = nri::settings(&raw.nri, &runtime_dir, &mut problems);
         let http = http::settings(&raw.http, &mut problems);
+        let kubelet = kubelet::settings(&raw.kubelet, &mut problems);
         // The defaults of all plugins are judged even when no plugin uses them.
         for refusal in plugin::check_defaults(&raw.csi) {
             problems.note(format!("csi.{}", refusal.key), refusal.message);
@@ -158,6 +163,7 @@ impl Config {
             embedded: raw.agent.url.is_none(),
             engine: tasks.endpoint().map(drop),
             uid: sources.uid,
+            register: raw.kubelet.register,
             state: StateRoot::new(&state_dir),
             runtime: RuntimeDir::new(&runtime_dir),
         };
@@ -206,6 +212,7 @@ impl Config {
             tasks,
             nri,
             http,
+            kubelet,
             plugin_dir,
             task_dir,
             declared: Arc::default(),
@@ -313,8 +320,10 @@ impl Config {
     /// Whether what is in force with `other` is the same; where it was read from does not matter.
     pub(crate) fn says_the_same(&self, other: &Self) -> bool {
         let one = |config: &Self| {
-            let plugins: Vec<_> = config.plugins.iter().map(|p| p.config.clone()).collect();
+            let plugins = config.plugins.iter();
+            let plugins: Vec<_> = plugins.map(|p| (p.config.clone(), p.kubelet)).collect();
             (
+                config.kubelet.clone(),
                 config.path.clone(),
                 config.plugin_dir.clone(),
                 config.log.clone(),

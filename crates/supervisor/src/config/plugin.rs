@@ -27,6 +27,8 @@ use policy::{liveness, positive};
 pub struct PluginSpec {
     /// What the manager is given.
     pub config: PluginConfig,
+    /// It is registered with kubelet.
+    pub kubelet: bool,
     /// Where it was declared.
     pub origin: Origin,
     /// What this machine lacks for it at the moment, a line each: it fails alone until that is there.
@@ -158,6 +160,14 @@ fn build(
     if let Some(policy) = refusals.keep(restart(&own.restart, &defaults.restart)) {
         config.restart = policy;
     }
+    let node = config.services.contains(&Service::Node);
+    if own.kubelet == Some(true) && !node && refusals.0.is_empty() {
+        refusals.note(
+            "kubelet",
+            "kubelet calls the service \"node\", which is not among the services; add it or leave `kubelet` out",
+        );
+    }
+    let kubelet = own.kubelet.unwrap_or(ground.register && node);
     // By what will be asked for, when nothing is wrong with how it is written.
     let mut lacking = Refusals::default();
     if refusals.0.is_empty() {
@@ -166,6 +176,7 @@ fn build(
     if refusals.0.is_empty() {
         Ok(PluginSpec {
             config,
+            kubelet,
             origin,
             lacking: lacking.0.into_iter().map(line).collect(),
         })

@@ -19,6 +19,7 @@ pub(crate) struct RawConfig {
     pub(crate) tasks: RawTasks,
     pub(crate) nri: RawNri,
     pub(crate) http: RawHttp,
+    pub(crate) kubelet: RawKubelet,
     pub(crate) plugins: BTreeMap<String, RawPlugin>,
 }
 
@@ -90,6 +91,13 @@ pub(crate) struct RawHttp {
     pub(crate) hosts: Vec<String>,
 }
 
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct RawKubelet {
+    pub(crate) register: bool,
+    pub(crate) registration_dir: PathBuf,
+}
+
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum RawTaskLogs {
@@ -158,6 +166,7 @@ pub(crate) struct RawPlugin {
     pub(crate) restart: RawRestart,
     pub(crate) target_path_root: Option<String>,
     pub(crate) target_path_exists: Option<bool>,
+    pub(crate) kubelet: Option<bool>,
     pub(crate) containers: Vec<RawContainer>,
     pub(crate) endpoints: RawEndpoints,
 }

@@ -7,6 +7,7 @@ use longshore_csi_manager::{
     ContainerState, EndpointState, Foreign, ManagerStatus, PluginState, PluginStatus, Transition,
 };
 use longshore_csi_probe::PluginDetails;
+use longshore_kubelet_registration::{RegistrarStatus, Registration};
 use longshore_paths::Service;
 
 use crate::quarantine::SetAside;
@@ -36,15 +37,20 @@ pub(crate) fn state(state: PluginState) -> v1::State {
 /// The plugins of `status`, or the one that is named.
 pub(crate) fn plugins(
     status: &ManagerStatus,
+    registered: &RegistrarStatus,
     request: &v1::GetStatusRequest,
     sandbox: SandboxOf<'_>,
 ) -> Vec<v1::PluginStatus> {
     let wanted = |name: &str| request.name.is_empty() || request.name == name;
+    let shown = |found: &PluginStatus| v1::PluginStatus {
+        kubelet: registered.plugins.get(&found.name).map(registration),
+        ..plugin(found, status.recovered, request.history, sandbox)
+    };
     status
         .plugins
         .values()
         .filter(|plugin| wanted(&plugin.name))
-        .map(|found| plugin(found, status.recovered, request.history, sandbox))
+        .map(|found| shown(found))
         .collect()
 }
 
@@ -111,6 +117,21 @@ pub(crate) fn plugin(
             rpcs_failed: plugin.metrics.rpcs_failed,
             rpcs_cancelled: plugin.metrics.rpcs_cancelled,
         }),
+        kubelet: None,
+    }
+}
+
+fn registration(registration: &Registration) -> v1::KubeletRegistration {
+    v1::KubeletRegistration {
+        state: registration.state.as_str().to_owned(),
+        reason: registration.reason.clone(),
+        since_ms: millis(registration.since),
+        next_retry_at_ms: registration.next_retry.map_or(0, millis),
+        socket: registration
+            .socket
+            .as_ref()
+            .map_or_else(String::new, |it| it.to_string_lossy().into_owned()),
+        confirmed: registration.confirmed,
     }
 }
 

@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use longshore_control_api::v1::{self, control_server::Control};
 use longshore_csi_manager::{CsiManager, ManagerError, ManagerStatus};
+use longshore_kubelet_registration::{Registrar, RegistrarStatus};
 use longshore_mesos_api::json;
 use longshore_paths::{InstanceId, RuntimeDir, Service, StateRoot};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot, watch};
@@ -21,6 +22,7 @@ use super::follow;
 use super::tasks::Tasks;
 use crate::board::{Board, DaemonState};
 use crate::config::AgentChoice;
+use crate::observe::Observer;
 use crate::reload::{self, chain};
 
 /// Watchers and log readers at a time, over all connections; fewer than there may be connections,
@@ -54,6 +56,7 @@ pub(crate) struct ControlService {
     board: Board,
     manager: CsiManager,
     docker: Tasks,
+    registrar: Registrar,
     reloads: mpsc::Sender<reload::Request>,
     streams: Arc<Semaphore>,
     tasks: TaskTracker,
@@ -61,23 +64,21 @@ pub(crate) struct ControlService {
 }
 
 impl ControlService {
+    /// Tells what `of` knows.
     pub(crate) fn new(
-        facts: Arc<Facts>,
-        board: Board,
-        manager: CsiManager,
-        docker: Tasks,
+        of: &Observer,
         reloads: mpsc::Sender<reload::Request>,
         tasks: TaskTracker,
         stop: CancellationToken,
     ) -> Self {
-        let streams = Arc::new(Semaphore::new(STREAMS));
         Self {
-            facts,
-            board,
-            manager,
-            docker,
+            facts: Arc::clone(&of.facts),
+            board: of.board.clone(),
+            manager: of.manager.clone(),
+            docker: of.tasks.clone(),
+            registrar: of.registrar.clone(),
             reloads,
-            streams,
+            streams: Arc::new(Semaphore::new(STREAMS)),
             tasks,
             stop,
         }
@@ -87,6 +88,10 @@ impl ControlService {
         Arc::clone(&self.streams)
             .try_acquire_owned()
             .map_err(|_| Status::resource_exhausted(format!("{STREAMS} streams are open already")))
+    }
+
+    fn registered(&self) -> Arc<RegistrarStatus> {
+        Arc::clone(&self.registrar.status().borrow())
     }
 
     fn known(&self, status: &ManagerStatus, name: &str) -> Result<(), Status> {
@@ -137,6 +142,7 @@ fn status(
     daemon: &DaemonState,
     manager: &ManagerStatus,
     docker: &Tasks,
+    registered: &RegistrarStatus,
     request: &v1::GetStatusRequest,
 ) -> v1::Status {
     let config = &daemon.config;
@@ -160,7 +166,10 @@ fn status(
     };
     v1::Status {
         version: facts.version.to_owned(),
-        generation: daemon.generation + manager.generation + *docker.changes().borrow(),
+        generation: daemon.generation
+            + manager.generation
+            + registered.generation
+            + *docker.changes().borrow(),
         pid: std::process::id(),
         started_at_ms: millis(facts.started_at),
         instance_id: facts.instance.to_string(),
@@ -190,7 +199,7 @@ fn status(
             silent_since_ms: silent.as_ref().map_or(0, |(since, _)| millis(*since)),
             error: silent.map_or_else(String::new, |(_, reason)| reason),
         }),
-        plugins: convert::plugins(manager, request, &sandbox),
+        plugins: convert::plugins(manager, registered, request, &sandbox),
         strays: manager.strays.iter().map(|s| s.id.clone()).collect(),
         foreign: manager.foreign.iter().map(convert::foreign).collect(),
         quarantined: daemon.quarantined.iter().map(convert::aside).collect(),
@@ -243,6 +252,7 @@ impl Control for ControlService {
             &self.board.now(),
             &manager,
             &self.docker,
+            &self.registered(),
             &request,
         )))
     }
@@ -259,6 +269,7 @@ impl Control for ControlService {
         let (facts, stop) = (Arc::clone(&self.facts), self.stop.clone());
         let docker = self.docker.clone();
         let mut tasks = docker.changes();
+        let mut registered = self.registrar.status();
         let (sender, receiver) = mpsc::channel(1);
         self.tasks.spawn(async move {
             let _slot = slot;
@@ -268,7 +279,8 @@ impl Control for ControlService {
                     Arc::clone(&daemon.borrow_and_update()),
                     manager.borrow_and_update().clone(),
                 );
-                let message = status(&facts, &one, &other, &docker, &request);
+                let registrations = Arc::clone(&registered.borrow_and_update());
+                let message = status(&facts, &one, &other, &docker, &registrations, &request);
                 if sender.send(Ok(message)).await.is_err() {
                     return;
                 }
@@ -276,6 +288,7 @@ impl Control for ControlService {
                     changed = daemon.changed() => if changed.is_err() { return },
                     changed = manager.changed() => if changed.is_err() { return },
                     changed = tasks.changed() => if changed.is_err() { return },
+                    changed = registered.changed() => if changed.is_err() { return },
                     () = sender.closed() => return,
                     () = stop.cancelled() => return,
                 }
@@ -312,9 +325,16 @@ impl Control for ControlService {
             name: name.clone(),
             history: true,
         };
-        let plugin = status(&self.facts, &daemon, &manager, &self.docker, &request)
-            .plugins
-            .pop();
+        let registered = self.registered();
+        let told = status(
+            &self.facts,
+            &daemon,
+            &manager,
+            &self.docker,
+            &registered,
+            &request,
+        );
+        let plugin = told.plugins.into_iter().next_back();
         let plugin = plugin.ok_or_else(|| Status::not_found(unknown(&name, &manager)))?;
         let spec = daemon
             .config

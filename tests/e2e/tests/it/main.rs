@@ -5,5 +5,6 @@ mod chaos;
 mod crash;
 mod daemon;
 mod go_driver;
+mod kubelet;
 mod procs;
 mod random;

@@ -23,6 +23,8 @@ pub(crate) struct Ground {
     pub(crate) engine: Result<(), EngineError>,
     /// Whom the daemon runs as.
     pub(crate) uid: u32,
+    /// Plugins that do not say it are registered with kubelet.
+    pub(crate) register: bool,
     pub(crate) state: StateRoot,
     pub(crate) runtime: RuntimeDir,
 }
