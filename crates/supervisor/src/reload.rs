@@ -226,21 +226,30 @@ pub(crate) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
     line
 }
 
+/// Whether a setting differs.
+type Differs = fn(&Config, &Config) -> bool;
+
 /// What only a new start can change.
+pub(crate) const FIXED: &[(&str, Differs)] = &[
+    ("state_dir", |before, after| {
+        before.state_dir != after.state_dir
+    }),
+    ("runtime_dir", |before, after| {
+        before.runtime_dir != after.runtime_dir
+    }),
+    ("agent", |before, after| {
+        before.agent != after.agent || before.agent_id != after.agent_id
+    }),
+    ("tasks", |before, after| before.tasks != after.tasks),
+    ("nri", |before, after| before.nri != after.nri),
+    ("http", |before, after| before.http != after.http),
+    ("log_format", |before, after| {
+        before.log_format != after.log_format
+    }),
+];
+
 fn fixed_settings(before: &Config, after: &Config) -> Result<(), String> {
-    let changed = [
-        ("state_dir", before.state_dir != after.state_dir),
-        ("runtime_dir", before.runtime_dir != after.runtime_dir),
-        (
-            "agent",
-            before.agent != after.agent || before.agent_id != after.agent_id,
-        ),
-        ("tasks", before.tasks != after.tasks),
-        ("nri", before.nri != after.nri),
-        ("http", before.http != after.http),
-        ("log_format", before.log_format != after.log_format),
-    ];
-    match changed.iter().find(|(_, changed)| *changed) {
+    match FIXED.iter().find(|(_, differs)| differs(before, after)) {
         Some((key, _)) => Err(format!(
             "`{key}` changed, which needs a restart of the daemon"
         )),

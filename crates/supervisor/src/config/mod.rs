@@ -17,6 +17,8 @@ mod plugin;
 mod plugin_dir;
 mod problems;
 mod raw;
+#[cfg(test)]
+mod reference;
 mod shape;
 mod show;
 mod sources;

@@ -174,21 +174,3 @@ fn text_that_is_not_utf8_is_named_with_its_line() {
         format!("{}:2: the text is not UTF-8", file.display())
     );
 }
-
-#[test]
-fn every_key_is_in_the_documentation() {
-    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/config.md");
-    let page = std::fs::read_to_string(page).unwrap();
-    for line in longshore_supervisor::DEFAULT_TOML.lines() {
-        let line = line.trim_start_matches("# ");
-        let Some((key, _)) = line.split_once(" = ") else {
-            continue;
-        };
-        if key.chars().all(|c| c.is_ascii_lowercase() || c == '_') {
-            assert!(
-                page.contains(&format!("`{key}`")),
-                "{key} is not in docs/config.md"
-            );
-        }
-    }
-}
