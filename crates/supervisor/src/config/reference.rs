@@ -18,7 +18,7 @@ fn keys() -> Vec<String> {
         let walker = Walker { path: &path, at: 0 };
         let answer = RawConfig::deserialize(walker).expect_err("a walker gives no value");
         match answer {
-            Answer::Fields(fields) => paths.extend(fields.into_iter().map(|field| {
+            Answer::Fields(fields) => paths.extend(fields.iter().map(|field| {
                 let mut path = path.clone();
                 path.push((*field).to_owned());
                 path
