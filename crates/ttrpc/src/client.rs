@@ -9,6 +9,7 @@ use bytes::{Bytes, BytesMut};
 use prost::Message;
 use tokio::time::{Instant, timeout_at};
 
+use crate::eager;
 use crate::envelope::{KeyValue, Outgoing};
 use crate::error::{CallError, CloseReason};
 use crate::frame;
@@ -32,6 +33,10 @@ pub struct CallOptions {
     pub timeout: Option<Duration>,
     /// Entries for the peer's interceptors, such as trace headers.
     pub metadata: Vec<KeyValue>,
+    /// How long the calling thread looks for the answer before it sleeps, where this has paid with this peer of late: some tens
+    /// of microseconds where answers come faster than a thread wakes. The runtime's other tasks go on meanwhile. Zero, the
+    /// default, sleeps at once.
+    pub eager: Duration,
 }
 
 impl CallOptions {
@@ -40,7 +45,7 @@ impl CallOptions {
     pub fn timeout(timeout: Duration) -> Self {
         Self {
             timeout: Some(timeout),
-            metadata: Vec::new(),
+            ..Self::default()
         }
     }
 }
@@ -125,9 +130,9 @@ impl Client {
             shared: &self.shared,
             stream,
         };
-        let answer = answer.await;
+        let answer = eager::receive(answer, options.eager, &self.shared.eagerness).await;
         std::mem::forget(call);
-        answer.unwrap_or_else(|_| Err(CallError::Protocol("the call was lost".to_owned())))
+        answer.unwrap_or_else(|| Err(CallError::Protocol("the call was lost".to_owned())))
     }
 
     /// Sets the largest request of the peer that is accepted, in bytes; larger ones are answered

@@ -13,6 +13,7 @@
 //! - No lock is held across an await; every queue has a bound ([`Options`]).
 
 mod client;
+mod eager;
 mod envelope;
 mod error;
 mod frame;

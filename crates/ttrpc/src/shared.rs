@@ -26,6 +26,7 @@ use tokio::io::AsyncWrite;
 use tokio::sync::{Notify, Semaphore, oneshot, watch};
 use tokio::time::Instant;
 
+use crate::eager::Eagerness;
 use crate::error::{CallError, CloseReason};
 use crate::frame::{self, Header};
 use crate::mux;
@@ -60,6 +61,7 @@ pub(crate) struct Shared {
     closed: watch::Sender<Option<CloseReason>>,
     /// Frames that belong to nothing: unknown connections, answers to no call.
     pub(crate) dropped_frames: AtomicU64,
+    pub(crate) eagerness: Eagerness,
 }
 
 struct State {
@@ -103,6 +105,7 @@ impl Shared {
             drained: Notify::new(),
             closed: watch::Sender::new(None),
             dropped_frames: AtomicU64::new(0),
+            eagerness: Eagerness::default(),
         })
     }
 

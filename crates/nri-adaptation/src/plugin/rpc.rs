@@ -20,6 +20,9 @@ use crate::builtin::Builtin;
 use crate::error::CallFailure;
 use crate::runtime::BoxFuture;
 
+/// How long an answer is looked for before the thread sleeps: most plugins answer within it.
+const EAGER: Duration = Duration::from_micros(50);
+
 /// A request that each plugin answers for itself.
 pub(crate) trait Rpc: cost::Message + Clone + 'static {
     type Reply: cost::Message + 'static;
@@ -76,6 +79,7 @@ impl Terms {
     fn options(&self) -> CallOptions {
         CallOptions {
             metadata: self.metadata.clone(),
+            eager: EAGER,
             ..CallOptions::timeout(self.timeout)
         }
     }

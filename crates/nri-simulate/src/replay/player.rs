@@ -113,6 +113,7 @@ impl<'a> Player<'a> {
                         .into_iter()
                         .map(|(key, value)| KeyValue { key, value })
                         .collect(),
+                    ..CallOptions::default()
                 };
                 self.ask(connection, id, &method, message, options).await;
             }
