@@ -147,6 +147,7 @@ impl Watcher {
                 metrics.rpcs_failed += 1;
             }
         });
+        self.shared.probed.notify_one();
     }
 }
 

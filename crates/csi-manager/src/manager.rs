@@ -228,6 +228,12 @@ impl CsiManager {
         self.inner.shared.looked_at.notify_one();
     }
 
+    /// Waits until a liveness probe has ended since the last call, well or not; for one caller at a time. For a program that
+    /// does something about what probes have cost, such as memory. Dropping the future loses nothing.
+    pub async fn probed(&self) {
+        self.inner.shared.probed.notified().await;
+    }
+
     /// Puts another configuration in force; what follows from it goes on after this returns.
     /// Plugins that did not change are not touched; one that changed or left while something is
     /// mounted below its mount root is kept and reported until the mount is gone, or until

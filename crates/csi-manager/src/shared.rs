@@ -63,6 +63,8 @@ pub(crate) struct Shared {
     agent_id: OnceCell<Arc<str>>,
     /// Somebody looks at the status.
     pub(crate) looked_at: Notify,
+    /// Notified after each liveness probe.
+    pub(crate) probed: Notify,
     probes: Turns,
     list: Notify,
     pids: watch::Sender<Arc<Pids>>,
@@ -90,6 +92,7 @@ impl Shared {
             configured_agent_id: options.agent_id.map(Arc::from),
             agent_id: OnceCell::new(),
             looked_at: Notify::new(),
+            probed: Notify::new(),
             probes: Turns::new(PROBES_AT_ONCE),
             list: Notify::new(),
             pids: watch::Sender::new(Arc::default()),

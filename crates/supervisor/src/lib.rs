@@ -18,6 +18,7 @@ mod error;
 mod guard;
 mod kubelet;
 mod logs;
+mod memory;
 mod nri;
 mod observe;
 mod quarantine;

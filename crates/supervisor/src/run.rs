@@ -37,13 +37,6 @@ use crate::{Config, Sources, SupervisorError};
 /// How often an agent elsewhere is asked whether it is there.
 const AGENT_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Nothing has changed for so long: it is quiet.
-const QUIET: Duration = Duration::from_secs(10);
-/// How often it is looked after that whether regular looks have brought in so much, in KiB, that it is worth giving
-/// back: that takes milliseconds, and what is needed again has to be brought in again.
-const AGAIN: Duration = Duration::from_secs(60);
-const GROWTH: u64 = 2 << 10;
-
 /// How long the end may take; the containers live on in any case.
 const STOP_DEADLINE: Duration = Duration::from_secs(10);
 
@@ -178,7 +171,7 @@ pub async fn run(
     spawn(&tasks, &stop, tell_readiness(manager.clone(), readiness));
     let telling = crate::kubelet::tell(registrar.clone(), board.clone(), manager.clone());
     spawn(&tasks, &stop, telling);
-    spawn(&tasks, &stop, stay_small(manager.clone()));
+    spawn(&tasks, &stop, crate::memory::stay_small(manager.clone()));
     if let Ok(engine) = board.now().config.tasks.endpoint() {
         spawn(&tasks, &stop, nri.clone().look_for_nri_of_engine(engine));
     }
@@ -347,40 +340,6 @@ async fn tell_readiness(manager: CsiManager, readiness: watch::Sender<Arc<CsiRea
             return;
         }
     }
-}
-
-/// Gives memory back whenever things have become quiet: after the start, after every change, and now and then
-/// what regular looks have brought in, where that is worth it.
-async fn stay_small(manager: CsiManager) {
-    let mut status = manager.status();
-    loop {
-        while let Ok(changed) = tokio::time::timeout(QUIET, status.changed()).await {
-            if changed.is_err() {
-                return;
-            }
-        }
-        let given = tokio::task::spawn_blocking(longshore_agent::give_back_memory).await;
-        if given.is_err() {
-            return;
-        }
-        let least = resident();
-        loop {
-            match tokio::time::timeout(AGAIN, status.changed()).await {
-                Ok(Ok(())) => break,
-                Ok(Err(_)) => return,
-                Err(_) if resident() > least + GROWTH => break,
-                Err(_) => {}
-            }
-        }
-    }
-}
-
-/// The resident memory of this process, in KiB; 0 where the kernel does not tell (proc(5), status).
-fn resident() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let kib = line.and_then(|line| line.trim().strip_suffix(" kB"));
-    kib.and_then(|kib| kib.parse().ok()).unwrap_or(0)
 }
 
 /// Notes since when an agent elsewhere has been silent; the manager has its own retries.
