@@ -4,7 +4,9 @@
 mod chaos;
 mod crash;
 mod daemon;
+mod docs;
 mod go_driver;
 mod kubelet;
+mod pages;
 mod procs;
 mod random;
