@@ -82,9 +82,11 @@ pub(crate) fn busy() -> Snapshot {
         }),
     };
     scratch.mounts = 1;
+    scratch.registered = Some(true);
     let mut broken = plugin("broken", State::Backoff);
     broken.reason = format!("exit 3: {NASTY}");
     broken.next_retry = Some(at(90));
+    broken.registered = Some(false);
     broken.version = String::new();
     let task = |id: &str, state: &str, healthy| Task {
         id: id.to_owned(),

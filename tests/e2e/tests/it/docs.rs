@@ -2,7 +2,7 @@
 //! page says of exit codes and output is held against what comes.
 //!
 //! `$ ` begins a command, and everything up to the next one is what it prints; of a here document the text comes first. In what it prints `..` stands for
-//! anything. A command ends with 0, unless `$ echo $?` comes next. Other lines may come between those of the page: a daemon logs.
+//! anything. What `cat` of a file prints that nobody has made is the file. A command ends with 0, unless `$ echo $?` comes next. Other lines may come between those of the page: a daemon logs.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -48,7 +48,8 @@ fn steps(page: &str) -> Vec<Step> {
                 document = None;
             }
         } else if let Some(command) = line.strip_prefix("$ ") {
-            document = command.split_once("<<").map(|(_, end)| end.to_owned());
+            let end = |(_, end): (&str, &str)| end.trim_matches('\'').to_owned();
+            document = command.split_once("<<").map(end);
             steps.push(Step {
                 line: number + 1,
                 command: command.to_owned(),
@@ -102,10 +103,22 @@ fn script(steps: &[Step]) -> String {
 /// Runs the page with `home` as its home.
 fn run(page: &str, home: &Path, engine: Option<&Path>) {
     let steps = steps(page);
-    assert!(steps.len() > 3, "{steps:?}");
+    assert!(steps.len() > 2, "{steps:?}");
+    for step in &steps {
+        if let Some(name) = step.command.strip_prefix("cat ").filter(|it| is_name(it)) {
+            let path = home.join(name);
+            if !path.exists() {
+                fs::write(path, step.prints.join("\n") + "\n").unwrap();
+            }
+        }
+    }
     let bin = home.join("bin");
     fs::create_dir(&bin).unwrap();
     std::os::unix::fs::symlink(longshore(), bin.join("longshore")).unwrap();
+    let config = home.join("page.toml");
+    let (state, runtime) = (home.join("state"), home.join("run"));
+    let dirs = format!("state_dir = {state:?}\nruntime_dir = {runtime:?}\n");
+    fs::write(&config, dirs).unwrap();
     let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
     let mut shell = Command::new("timeout");
     shell
@@ -115,6 +128,8 @@ fn run(page: &str, home: &Path, engine: Option<&Path>) {
         .env_clear()
         .env("HOME", home)
         .env("XDG_RUNTIME_DIR", home.join("xdg"))
+        // Of root, too, all is below its home, unless the page says otherwise.
+        .env("LONGSHORE_CONFIG", &config)
         .env("PATH", path)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped());
@@ -135,6 +150,11 @@ fn run(page: &str, home: &Path, engine: Option<&Path>) {
         check(number, step, steps.get(number + 1), &output);
     }
     assert!(ended.success(), "{ended}\n{output}");
+}
+
+/// Of a file that the page shows: `case.yaml`, not `target/file`.
+fn is_name(text: &str) -> bool {
+    text.chars().all(|c| c.is_ascii_alphanumeric() || c == '.') && text.contains('.')
 }
 
 fn check(number: usize, step: &Step, next: Option<&Step>, output: &str) {
@@ -211,10 +231,30 @@ fn a_node_in_ten_minutes() {
 }
 
 #[test]
+fn docker_tasks_step_by_step() {
+    let Some(engine) = peers::docker() else {
+        return;
+    };
+    tag_busybox(&engine);
+    let page = include_str!("../../../../docs/quickstart-tasks.md");
+    let home = Home::new();
+    run(page, home.0.path(), Some(&engine));
+}
+
+#[test]
 fn a_csi_plugin_in_five_minutes() {
     let home = Home::new();
     let page = include_str!("../../../../docs/quickstart-csi.md");
     let (page, _) = page.split_once("## Coming from Mesos").unwrap();
+    run(page, home.0.path(), None);
+}
+
+#[test]
+fn a_case_for_an_nri_plugin() {
+    let page = include_str!("../../../../docs/quickstart-nri.md");
+    let (_, page) = page.split_once("## A case of your own").unwrap();
+    let (page, _) = page.split_once("### The keys of a case").unwrap();
+    let home = Home::new();
     run(page, home.0.path(), None);
 }
 
