@@ -63,6 +63,14 @@ impl Killing {
         }
     }
 
+    /// How far a task that is being killed is, for its record.
+    pub(super) fn stage_on_record(&self) -> Stage {
+        Stage::Killing(match self.cause {
+            KillCause::Evicted => KillCause::Asked,
+            cause => cause,
+        })
+    }
+
     /// What the record keeps of it.
     pub(crate) fn for_record(&self, now: Duration) -> RecordedKill {
         RecordedKill {
@@ -96,11 +104,11 @@ impl State {
         if let Some(killing) = &mut self.kill {
             let shorter = grace < killing.left(now);
             killing.grace = killing.grace.min(grace);
-            let cause = killing.cause;
+            let stage = killing.stage_on_record();
             self.shorten(grace, now, actions);
             let over = matches!(self.phase, Phase::Ended(_) | Phase::Over(_) | Phase::Gone);
             if shorter && !over {
-                actions.push(Action::Record(Stage::Killing(cause)));
+                actions.push(Action::Record(stage));
             }
             return;
         }
@@ -111,14 +119,16 @@ impl State {
         }
         self.completion_at = None;
         self.evicted = kill.reason.unwrap_or_default();
-        self.kill = Some(Killing {
+        let killing = Killing {
             cause: kill.cause,
             signal: kill.signal.or_else(|| self.plan.signal.clone()),
             grace,
             stage: KillStage::Waiting {
                 until: now.saturating_add(ANSWER),
             },
-        });
+        };
+        let stage = killing.stage_on_record();
+        self.kill = Some(killing);
         match self.phase {
             Phase::Recording | Phase::Pulling | Phase::Creating(_) | Phase::Marking => {
                 if self.phase == Phase::Pulling {
@@ -130,11 +140,7 @@ impl State {
                 if self.checking {
                     actions.push(Action::PauseChecks);
                 }
-                let cause = match kill.cause {
-                    KillCause::Evicted => KillCause::Asked,
-                    cause => cause,
-                };
-                actions.push(Action::Record(Stage::Killing(cause)));
+                actions.push(Action::Record(stage));
                 if self.plan.tell_killing && kill.cause != KillCause::OutOfTime {
                     self.tell(TaskState::TaskKilling, News::State, actions);
                 }

@@ -7,7 +7,7 @@ use longshore_mesos_api::v1::TaskState;
 
 use super::{ANSWER, LATER};
 use crate::state::{Phase, Stage, State};
-use crate::{Action, Condition, CreateFailure, Ending, Found, News, PulledImage};
+use crate::{Action, Condition, CreateFailure, Ending, Found, KillCause, News, PulledImage};
 
 /// What docker exits with when it is not the program's fault.
 const UNKNOWN: u8 = 125;
@@ -139,7 +139,13 @@ impl State {
             Ok(at) => {
                 // On record at once: which run it is may be asked for by a successor.
                 self.started_by = Some(at);
-                actions.push(Action::Record(Stage::Starting));
+                // It may have been asked to end meanwhile, or be another run already: that stays on record.
+                let stage = match &self.kill {
+                    Some(kill) => kill.stage_on_record(),
+                    None if self.others.restarted => Stage::Killing(KillCause::Restarted),
+                    None => Stage::Starting,
+                };
+                actions.push(Action::Record(stage));
                 self.waiting = true;
                 self.runs(now, actions);
             }

@@ -18,6 +18,25 @@ fn dies(life: &mut Life, code: i64) {
 }
 
 #[test]
+fn a_kill_while_it_starts_stays_on_record_when_the_start_is_answered() {
+    for (kill, cause) in [
+        (Kill::asked(), KillCause::Asked),
+        (Kill::evicted("no"), KillCause::Asked),
+    ] {
+        let mut life = Life::new(killing());
+        for event in [Event::Recorded(Ok(())), pulled(), created()] {
+            life.feed(event);
+        }
+        assert_eq!(life.feed(Event::Recorded(Ok(()))), [Action::Start]);
+        let stage = Action::Record(Stage::Killing(cause));
+        assert!(has(&life.feed(Event::Kill(kill)), &stage));
+        let answered = life.feed(Event::Started(Ok(1)));
+        assert!(has(&answered, &stage), "{answered:?}");
+        assert!(!has(&answered, &Action::Record(Stage::Starting)));
+    }
+}
+
+#[test]
 fn a_kill_before_it_runs_is_answered_at_once() {
     let steps = [Event::Recorded(Ok(())), pulled(), created()];
     for at in 0..=steps.len() {

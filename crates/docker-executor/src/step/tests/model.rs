@@ -71,6 +71,19 @@ struct Game {
     news: VecDeque<Seen>,
     killed: bool,
     terminal: usize,
+    /// How far it is on record.
+    stage: Stage,
+}
+
+/// Whoever comes after us goes on from what is on record: it never goes back.
+fn place(stage: Stage) -> u8 {
+    match stage {
+        Stage::Intended => 0,
+        Stage::Starting => 1,
+        Stage::Running => 2,
+        Stage::Killing(_) => 3,
+        Stage::Over => 4,
+    }
 }
 
 impl Game {
@@ -90,6 +103,7 @@ impl Game {
             news: VecDeque::new(),
             killed: false,
             terminal: 0,
+            stage: Stage::Intended,
         }
     }
 
@@ -114,7 +128,17 @@ impl Game {
                         self.die(137);
                     }
                 }
-                Action::Record(stage) if !stage.is_awaited() => {}
+                Action::Record(stage) => {
+                    assert!(
+                        place(stage) >= place(self.stage),
+                        "{stage:?} on record after {:?}",
+                        self.stage
+                    );
+                    self.stage = stage;
+                    if stage.is_awaited() {
+                        self.calls.push_back(Action::Record(stage));
+                    }
+                }
                 Action::StartLogs
                 | Action::StartChecks
                 | Action::PauseChecks

@@ -215,6 +215,10 @@ pub(super) fn right(sort: Sort, met: Met) -> Vec<Ending> {
     }
     if met.long_silence {
         all.push(ending("engine-gone", &[125]));
+        // A removal by force kills first, and that it is gone may be heard too late.
+        if sort == Sort::RemovedByOther {
+            all.push(ending("stopped-by-other", &[137]));
+        }
     }
     if met.refused || met.forgotten {
         all.push(ending("not-started", &[125]));
