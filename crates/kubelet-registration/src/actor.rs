@@ -7,7 +7,9 @@ use longshore_backoff::Backoff;
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::task::TaskTracker;
 
+use crate::ledger::Ledger;
 use crate::machine::{Action, At, Event, Machine, Phase};
 use crate::registrar::Board;
 use crate::serve::{self, Told};
@@ -22,6 +24,9 @@ pub(crate) struct Actor {
     name: String,
     dir: PathBuf,
     board: Board,
+    ledger: Ledger,
+    /// Of the servers, too.
+    tasks: TaskTracker,
     machine: Machine,
     epoch: Instant,
     serving: Option<Serving>,
@@ -49,11 +54,20 @@ pub(crate) struct Ends {
 }
 
 impl Actor {
-    pub(crate) fn new(name: String, dir: PathBuf, board: Board, backoff: Backoff) -> Self {
+    pub(crate) fn new(
+        name: String,
+        dir: PathBuf,
+        board: Board,
+        ledger: Ledger,
+        tasks: TaskTracker,
+        backoff: Backoff,
+    ) -> Self {
         Self {
             name,
             dir,
             board,
+            ledger,
+            tasks,
             machine: Machine::new(backoff),
             epoch: Instant::now(),
             serving: None,
@@ -163,7 +177,12 @@ impl Actor {
 
     async fn bind(&mut self, target: Target) -> Result<(), String> {
         let path = target.socket.clone();
-        let bound = blocking(move || Own::bind(&path)).await;
+        let (ledger, name) = (self.ledger.clone(), self.name.clone());
+        let bound = blocking(move || {
+            ledger.begin(&name, &path);
+            Own::bind(&path).inspect_err(|_| ledger.end(&name, &path))
+        });
+        let bound = bound.await;
         let (own, listener) = match bound {
             Some(Ok(bound)) => bound,
             Some(Err(obstacle)) => return Err(line(&obstacle)),
@@ -172,6 +191,7 @@ impl Actor {
         self.served += 1;
         let stop = CancellationToken::new();
         let spawned = serve::spawn(
+            &self.tasks,
             listener,
             &target,
             self.served,
@@ -184,8 +204,7 @@ impl Actor {
             _stop: stop.drop_guard(),
         };
         if let Err(error) = spawned {
-            let own = serving.own;
-            blocking(move || own.remove()).await;
+            self.remove(serving.own).await;
             return Err(format!("cannot serve {}: {error}", target.socket.display()));
         }
         self.serving = Some(serving);
@@ -195,8 +214,17 @@ impl Actor {
     /// The file first: what kubelet sees is that the plugin is gone.
     async fn release(&mut self) {
         if let Some(Serving { own, _stop, .. }) = self.serving.take() {
-            blocking(move || own.remove()).await;
+            self.remove(own).await;
         }
+    }
+
+    async fn remove(&self, own: Own) {
+        let (ledger, name) = (self.ledger.clone(), self.name.clone());
+        blocking(move || {
+            own.remove();
+            ledger.end(&name, own.path());
+        })
+        .await;
     }
 
     fn shown(&self) -> (RegistrationState, String) {

@@ -16,6 +16,8 @@
 //!   endpoint's withdrawal. A daemon that ends leaves it, since the plugin lives on; the next daemon makes it anew.
 //! - A socket that somebody else listens on is never removed, nor is anything else that has its name: links are not
 //!   followed, files not replaced. A socket that nobody listens on is.
+//! - Which sockets there are is on record before they are, so that one whose plugin is not wanted any more by the next
+//!   daemon is taken away.
 //! - Only a directory that nobody but root and the own user can write is used.
 //! - What is removed at the end is the file that was made, by device and inode.
 //! - Nothing waits without a deadline, and nothing is tried again without a backoff.
@@ -23,6 +25,7 @@
 mod actor;
 mod authority;
 mod inotify;
+mod ledger;
 mod machine;
 mod registrar;
 mod serve;

@@ -1,6 +1,6 @@
 //! The handle, and the actors behind it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -12,6 +12,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::actor::{Actor, END, Ends};
 use crate::inotify;
+use crate::ledger::Ledger;
 use crate::status::{RegistrarStatus, Registration};
 use crate::target::Offer;
 
@@ -27,28 +28,30 @@ pub struct Wanted {
 /// Keeps plugins registered. Clones are handles of one registrar.
 #[derive(Clone, Debug)]
 pub struct Registrar {
-    wanted: watch::Sender<Wanted>,
+    /// `None` until somebody has said it.
+    wanted: watch::Sender<Option<Wanted>>,
     status: watch::Receiver<Arc<RegistrarStatus>>,
     stop: CancellationToken,
     tasks: TaskTracker,
 }
 
 impl Registrar {
-    /// Spawns a registrar that has nothing to do yet. Needs a tokio runtime with I/O and time.
+    /// Spawns a registrar that has nothing to do yet, with a file for its record. Needs a tokio runtime with I/O and time.
     #[must_use]
-    pub fn spawn() -> Self {
-        Self::with_backoff(Backoff::default())
+    pub fn spawn(record: PathBuf) -> Self {
+        Self::with_backoff(Some(record), Backoff::default())
     }
 
     /// The same, with another pause between attempts.
     #[must_use]
-    pub fn with_backoff(backoff: Backoff) -> Self {
-        let wanted = watch::Sender::new(Wanted::default());
+    pub fn with_backoff(record: Option<PathBuf>, backoff: Backoff) -> Self {
+        let wanted = watch::Sender::new(None);
         let board = Board::default();
         let status = board.0.subscribe();
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
         let crew = Crew {
             board,
+            ledger: Ledger::default(),
             backoff,
             stop: stop.clone(),
             tasks: tasks.clone(),
@@ -57,7 +60,7 @@ impl Registrar {
             actors: BTreeMap::new(),
         };
         let receiver = wanted.subscribe();
-        tasks.spawn(crew.run(receiver));
+        tasks.spawn(crew.run(record, receiver));
         tasks.close();
         Self {
             wanted,
@@ -70,9 +73,9 @@ impl Registrar {
     /// Puts all that is wanted in place of what was. Returns at once.
     pub fn want(&self, wanted: Wanted) {
         self.wanted.send_if_modified(|before| {
-            let changed = *before != wanted;
+            let changed = before.as_ref() != Some(&wanted);
             if changed {
-                *before = wanted;
+                *before = Some(wanted);
             }
             changed
         });
@@ -129,6 +132,7 @@ impl Board {
 /// Who starts and ends actors.
 struct Crew {
     board: Board,
+    ledger: Ledger,
     backoff: Backoff,
     stop: CancellationToken,
     tasks: TaskTracker,
@@ -145,10 +149,18 @@ struct Handle {
 }
 
 impl Crew {
-    async fn run(mut self, mut wanted: watch::Receiver<Wanted>) {
+    async fn run(mut self, record: Option<PathBuf>, mut wanted: watch::Receiver<Option<Wanted>>) {
+        let opened = tokio::task::spawn_blocking(|| Ledger::open(record)).await;
+        self.ledger = opened.unwrap_or_default();
+        let mut first = true;
         loop {
             let next = wanted.borrow_and_update().clone();
-            self.follow(next).await;
+            if let Some(next) = next {
+                if std::mem::take(&mut first) {
+                    self.discard(&next).await;
+                }
+                self.follow(next).await;
+            }
             tokio::select! {
                 changed = wanted.changed() => if changed.is_err() { break },
                 () = self.stop.cancelled() => break,
@@ -158,6 +170,17 @@ impl Crew {
         for (_, handle) in std::mem::take(&mut self.actors) {
             drop(tokio::time::timeout(END, handle.task).await);
         }
+    }
+
+    /// What an earlier daemon left of plugins that are not wanted any more.
+    async fn discard(&self, wanted: &Wanted) {
+        let ledger = self.ledger.clone();
+        let plugins: BTreeSet<String> = wanted.plugins.keys().cloned().collect();
+        let discarded = tokio::task::spawn_blocking(move || {
+            ledger.discard(|plugin, _| !plugins.contains(plugin));
+        });
+        // Fails when the runtime ends.
+        drop(discarded.await);
     }
 
     async fn follow(&mut self, wanted: Wanted) {
@@ -223,6 +246,8 @@ impl Crew {
             name.clone(),
             self.dir.clone(),
             self.board.clone(),
+            self.ledger.clone(),
+            self.tasks.clone(),
             self.backoff,
         );
         let run = actor.run(offer.subscribe(), self.looks.subscribe(), ends);

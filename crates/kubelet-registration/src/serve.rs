@@ -9,6 +9,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 use tonic::transport::Server;
 use tonic::{Request, Response, Status};
 
@@ -76,6 +77,7 @@ impl Registration for Service {
 
 /// Serves until `stop`, and for a moment longer what is under way. Within a runtime.
 pub(crate) fn spawn(
+    tasks: &TaskTracker,
     listener: StdListener,
     target: &Target,
     serving: u64,
@@ -96,7 +98,7 @@ pub(crate) fn spawn(
     })
     .max_decoding_message_size(MAX_REQUEST);
     let (connections, accepted) = mpsc::channel(1);
-    tokio::spawn(async move {
+    tasks.spawn(async move {
         let served = Server::builder()
             .timeout(DEADLINE)
             .add_service(service)

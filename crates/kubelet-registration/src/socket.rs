@@ -88,6 +88,10 @@ impl Own {
         Ok((own, UnixListener::from(made)))
     }
 
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Whether the file is still there.
     pub(crate) fn is_there(&self) -> bool {
         file(&self.path).is_ok_and(|found| found.id == self.file)
@@ -101,6 +105,16 @@ impl Own {
         if let Err(error) = fs::remove_file(&self.path) {
             tracing::warn!(socket = %self.path.display(), %error, "the registration socket is not removed");
         }
+    }
+}
+
+/// Removes a socket that nobody listens on. What else is there by now is somebody else's, and nothing is said of it.
+pub(crate) fn discard(path: &Path) -> Result<(), Obstacle> {
+    match check_directory(path).and_then(|()| clear(path)) {
+        Err(Obstacle::System { what, path, source }) => {
+            Err(Obstacle::System { what, path, source })
+        }
+        Ok(()) | Err(_) => Ok(()),
     }
 }
 

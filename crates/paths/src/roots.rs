@@ -46,6 +46,12 @@ impl StateRoot {
         self.0.join("instance")
     }
 
+    /// `kubelet-sockets`: the record of sockets in kubelet's directory.
+    #[must_use]
+    pub fn kubelet_sockets(&self) -> PathBuf {
+        self.0.join("kubelet-sockets")
+    }
+
     /// `history`: transitions of plugins, kept across restarts.
     #[must_use]
     pub fn history_dir(&self) -> PathBuf {

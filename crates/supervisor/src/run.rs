@@ -136,7 +136,7 @@ pub async fn run(
         state: root.state.clone(),
         runtime: root.runtime.clone(),
     });
-    let registrar = Registrar::spawn();
+    let registrar = Registrar::spawn(root.state.kubelet_sockets());
     let observer = Observer {
         facts,
         board: board.clone(),

@@ -29,9 +29,10 @@ impl Rig {
     fn trying_every(pause: Duration) -> Self {
         let root = tempfile::tempdir().unwrap();
         let backoff = Backoff::new(pause, pause, 0.0).unwrap();
+        let record = root.path().join("record");
         let rig = Self {
             root,
-            registrar: Registrar::with_backoff(backoff),
+            registrar: Registrar::with_backoff(Some(record), backoff),
         };
         rig.make_dir();
         rig
@@ -162,6 +163,16 @@ async fn a_plugin_that_is_not_wanted_any_more_is_gone_and_one_of_a_daemon_that_e
     rig.registered().await;
     rig.registrar.shutdown().await;
     assert!(rig.socket().exists());
+
+    // The next one has the plugin no more: its socket is taken away.
+    let record = rig.root.path().join("record");
+    let next = Registrar::spawn(record);
+    next.want(Wanted {
+        dir: rig.dir(),
+        plugins: BTreeMap::new(),
+    });
+    gone(&rig.socket()).await;
+    next.shutdown().await;
 }
 
 #[tokio::test]

@@ -211,6 +211,17 @@ async fn a_plugin_is_registered_with_a_go_kubelet_for_as_long_as_it_answers() {
         })
         .await;
     assert_eq!(status["ready"], true);
+
+    // Not wanted any more while no daemon runs: the next one takes the socket away.
+    configure(&daemon, &dir, true);
+    run(&daemon, &["reload"]);
+    kubelet.until("registered");
+    assert!(daemon.stop().await.success());
+    assert!(socket.exists());
+    configure(&daemon, &dir, false);
+    daemon.start();
+    kubelet.until("gone");
+    daemon.until("an answer", |_| Ok(())).await;
     run(&daemon, &["csi", "stop", "disks"]);
 }
 
