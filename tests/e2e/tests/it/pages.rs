@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
+use longshore_testkit::peers;
 use serde_json::Value;
 
 use crate::daemon::{Daemon, longshore};
@@ -91,6 +93,132 @@ fn members(value: &Value, found: &mut BTreeSet<String>) {
     }
 }
 
+/// The members of documents, one or a line each, that `docs/json.md` does not name.
+fn undocumented(command: &str, output: &[u8]) -> String {
+    let page = include_str!("../../../../docs/json.md");
+    let documented: BTreeSet<_> = page.split('`').skip(1).step_by(2).collect();
+    let documents = serde_json::Deserializer::from_slice(output).into_iter::<Value>();
+    let mut found = BTreeSet::new();
+    for document in documents {
+        let document = document.unwrap_or_else(|error| panic!("{command}: {error}"));
+        assert_eq!(document["version"], 1, "{command}");
+        members(&document, &mut found);
+    }
+    assert!(found.len() > 1, "{command} printed nothing");
+    let missing = found
+        .iter()
+        .filter(|member| !documented.contains(member.as_str()));
+    missing.fold(String::new(), |text, member| {
+        format!("{text}{command}: {member}\n")
+    })
+}
+
+#[tokio::test]
+async fn every_member_of_a_tasks_document_is_on_its_page() {
+    let Some(engine) = peers::docker() else {
+        return;
+    };
+    let mut daemon = Daemon::new();
+    let engine = engine.display();
+    daemon.configure(&format!("[tasks]\nengine = \"unix://{engine}\"\n"));
+    daemon.start();
+    daemon.until("an answer", |_| Ok(())).await;
+    let mut missing = String::new();
+    for command in [
+        "task run --json -d --name page --label a=b longshore-test:latest sh -c read",
+        "task wait page --json",
+        "task run --json longshore-test:latest echo hello",
+        "task run --json -d --restart always --name kept longshore-test:latest sleep 1d",
+        "task ls -a --json",
+        "task logs page --json",
+        "task inspect kept --json",
+        "task inspect page --json",
+        "task stop kept --json -t 0s",
+        "task start kept --json",
+        "task rm -f kept --json",
+        "task rm page --json",
+        "status --json",
+    ] {
+        let output = daemon.run(&command.split(' ').collect::<Vec<_>>());
+        if command != "task logs page --json" {
+            missing.push_str(&undocumented(command, &output.stdout));
+        }
+        assert!(
+            output.status.code().is_some_and(|code| code < 125),
+            "{command}: {output:?}"
+        );
+    }
+    assert_eq!(missing, "", "members that docs/json.md does not name");
+}
+
+/// The words behind `longshore ` in a page, as far as they may be verbs.
+fn commands(page: &str) -> impl Iterator<Item = Vec<&str>> {
+    page.split("longshore ").skip(1).map(|rest| {
+        let mut verbs = Vec::new();
+        let line = rest.lines().next().unwrap_or_default();
+        for word in line.split(' ').take(2) {
+            let end = word.find(|c: char| !(c.is_ascii_lowercase() || c == '-'));
+            let verb = &word[..end.unwrap_or(word.len())];
+            if verb.is_empty() || verb.starts_with('-') {
+                break;
+            }
+            verbs.push(verb);
+            if end.is_some() {
+                break;
+            }
+        }
+        verbs
+    })
+}
+
+/// The verbs that a help lists.
+fn verbs(words: &[&str]) -> Vec<String> {
+    let output = Command::new(longshore()).args(words).arg("--help").output();
+    let help = String::from_utf8(output.unwrap().stdout).unwrap();
+    let Some((_, list)) = help.split_once("\nCommands:\n") else {
+        return Vec::new();
+    };
+    let lines = list.lines().take_while(|line| !line.is_empty());
+    let first = lines.filter_map(|line| line.split_whitespace().next());
+    first.map(str::to_owned).collect()
+}
+
+#[test]
+fn the_pages_name_commands_that_there_are() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut pages = vec![root.join("README.md")];
+    for entry in fs::read_dir(root.join("docs")).unwrap().flatten() {
+        pages.extend(
+            Some(entry.path()).filter(|path| path.extension().is_some_and(|it| it == "md")),
+        );
+    }
+    let top = verbs(&[]);
+    assert!(top.len() > 5, "{top:?}");
+    let (mut seen, mut unknown) = (BTreeSet::new(), String::new());
+    for page in pages {
+        let text = fs::read_to_string(&page).unwrap();
+        for words in commands(&text) {
+            let [first, rest @ ..] = words.as_slice() else {
+                continue;
+            };
+            // Prose goes on with other words.
+            if !top.iter().any(|verb| verb == first) {
+                continue;
+            }
+            if let [second] = rest
+                && seen.insert(format!("{first} {second}"))
+            {
+                let below = verbs(&[first]);
+                if !below.is_empty() && !below.iter().any(|verb| verb == second) {
+                    writeln!(unknown, "{}: {first} {second}", page.display()).unwrap();
+                }
+            }
+        }
+    }
+    assert!(seen.len() > 20, "{seen:?}");
+    assert_eq!(unknown, "", "commands that there are not");
+}
+
 #[tokio::test]
 async fn every_member_of_a_json_document_is_on_its_page() {
     let mut daemon = Daemon::new();
@@ -108,8 +236,6 @@ async fn every_member_of_a_json_document_is_on_its_page() {
         _ => Ok(()),
     };
     daemon.until("ready", ready).await;
-    let page = include_str!("../../../../docs/json.md");
-    let documented: BTreeSet<_> = page.split('`').skip(1).step_by(2).collect();
     let mut missing = String::new();
     for command in [
         "status",
@@ -133,18 +259,7 @@ async fn every_member_of_a_json_document_is_on_its_page() {
         if command.starts_with("csi volume") || command.starts_with("csi endpoint") {
             daemon.until("ready", ready).await;
         }
-        let output = daemon.run(&arguments).stdout;
-        let document: Value =
-            serde_json::from_slice(&output).unwrap_or_else(|error| panic!("{command}: {error}"));
-        assert_eq!(document["version"], 1, "{command}");
-        let mut found = BTreeSet::new();
-        members(&document, &mut found);
-        assert!(found.len() > 1, "{command}: {document}");
-        for member in found {
-            if !documented.contains(member.as_str()) {
-                writeln!(missing, "{command}: {member}").unwrap();
-            }
-        }
+        missing.push_str(&undocumented(command, &daemon.run(&arguments).stdout));
     }
     assert_eq!(missing, "", "members that docs/json.md does not name");
     daemon.run(&["csi", "stop", "disks"]);
