@@ -27,10 +27,10 @@ mod run;
 mod watch_dir;
 
 pub use config::{
-    AgentChoice, AgentTcp, Config, ConfigError, ConfigErrors, DEFAULT_FILE, DEFAULT_TOML,
-    EmbeddedAgent, Flags, HttpSettings, KubeletSettings, LogFormat, NriSettings, Origin,
-    PluginSpec, Setting, Sources, TaskSettings, format_duration, parse_duration, parse_log_filter,
-    parse_size,
+    AgentChoice, AgentTcp, Config, ConfigError, ConfigErrors, ControlGroup, DEFAULT_FILE,
+    DEFAULT_TOML, EmbeddedAgent, Flags, HttpSettings, KubeletSettings, LogFormat, NriSettings,
+    Origin, PluginSpec, Setting, Sources, TaskSettings, format_duration, parse_duration,
+    parse_log_filter, parse_size,
 };
 pub use control::{LocalTasks, NriControl, NriLedger};
 pub use dirs::Root;

@@ -237,6 +237,9 @@ pub(crate) const FIXED: &[(&str, Differs)] = &[
     ("runtime_dir", |before, after| {
         before.runtime_dir != after.runtime_dir
     }),
+    ("control_group", |before, after| {
+        before.control_group != after.control_group
+    }),
     ("agent", |before, after| {
         before.agent != after.agent || before.agent_id != after.agent_id
     }),

@@ -26,7 +26,7 @@ use tracing_subscriber::filter::Targets;
 
 use crate::board::Board;
 use crate::config::{AgentChoice, AgentTcp, EmbeddedAgent};
-use crate::control::{self, ControlService, ControlSocket, Facts, TaskControl, Tasks};
+use crate::control::{self, Access, ControlService, ControlSocket, Facts, TaskControl, Tasks};
 use crate::dirs::Root;
 use crate::logs::Sandboxes;
 use crate::nri::Nri;
@@ -81,7 +81,7 @@ pub async fn run(
         source,
     })?;
     let root = Root::open(&config.state_dir, &config.runtime_dir)?;
-    let socket = ControlSocket::bind(&root.runtime)?;
+    let socket = ControlSocket::bind(&root.runtime, Access::new(config.control_group.clone()))?;
     let nri = Nri::new(&config.nri);
     let (agent, client) = agent(&config, &root, &program, &nri).await?;
 

@@ -1,6 +1,7 @@
 //! What modes and owners forbid; as "nobody" when the tests run as root, who is not forbidden anything.
 
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::os::unix::process::CommandExt as _;
 
 use crate::support::{Daemon, Home};
 
@@ -82,6 +83,69 @@ fn the_control_socket_is_for_root_and_the_daemons_user_alone() {
     assert_eq!(done.code, 1, "{done:#?}");
     assert!(done.stderr.starts_with("error: "), "{done:#?}");
     assert_eq!(done.stdout, "");
+}
+
+/// A group that every Debian has, and `nobody` is not in.
+const GROUP: (&str, &str) = ("games", "60");
+
+#[test]
+fn members_of_the_control_group_are_let_in_and_nobody_else() {
+    let Some(nobody) = Home::of_nobody() else {
+        return;
+    };
+    let known = nix::unistd::Group::from_name(GROUP.0).unwrap();
+    assert_eq!(known.unwrap().gid.to_string(), GROUP.1);
+    let daemon = Daemon::start(Home::new(), &format!("control_group = {:?}\n", GROUP.0));
+    for (path, mode) in [("r/control", 0o750), ("r/control/control.sock", 0o660)] {
+        let found = std::fs::metadata(daemon.home.join(path)).unwrap();
+        assert_eq!(found.permissions().mode() & 0o7777, mode, "{path}");
+        assert_eq!(
+            (found.uid(), found.gid().to_string()),
+            (0, GROUP.1.to_owned())
+        );
+    }
+    std::fs::set_permissions(daemon.home.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let status = |flags: &[&str]| -> crate::support::Done {
+        let program = nobody.command(["status"]).get_program().to_owned();
+        let mut command = nobody.command_of("setpriv", flags);
+        command
+            .uid(0)
+            .gid(0)
+            .arg("--reuid=65534")
+            .arg(program)
+            .arg("status")
+            .env("LONGSHORE_RUNTIME_DIR", daemon.home.join("r"));
+        command.output().unwrap().into()
+    };
+    let as_supplementary = format!("--groups={}", GROUP.1);
+    let as_primary = format!("--regid={}", GROUP.1);
+    for flags in [
+        ["--regid=65534", &as_supplementary],
+        [as_primary.as_str(), "--clear-groups"],
+    ] {
+        assert!(!status(&flags).exits(0).stdout.is_empty());
+    }
+    // Even when the modes let them in, others are not.
+    for (path, mode) in [("r/control", 0o755), ("r/control/control.sock", 0o666)] {
+        let path = daemon.home.join(path);
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    }
+    let done = status(&["--regid=65534", "--clear-groups"]);
+    assert_eq!((done.code, done.stdout.as_str()), (1, ""), "{done:#?}");
+}
+
+#[test]
+fn a_control_group_that_is_not_there_is_named() {
+    let home = Home::new();
+    let config = home.write("c.toml", "control_group = \"no-such-group\"\n");
+    let done = home
+        .run(["config", "check", "-c", config.to_str().unwrap()])
+        .exits(78);
+    for part in ["c.toml:1", "control_group", "no-such-group", "groupadd"] {
+        // Whoever is not root is told that it is for root.
+        let told = done.stderr.contains(part) || !nix::unistd::geteuid().is_root();
+        assert!(told, "{part}: {done:#?}");
+    }
 }
 
 #[test]

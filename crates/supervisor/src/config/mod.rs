@@ -8,6 +8,7 @@
 mod agent;
 mod error;
 mod find;
+mod group;
 mod http;
 mod kubelet;
 mod locate;
@@ -33,6 +34,7 @@ use longshore_paths::{RuntimeDir, StateRoot, check_socket_path};
 
 pub use agent::{AgentChoice, AgentTcp, EmbeddedAgent};
 pub use error::{ConfigError, ConfigErrors, Origin};
+pub use group::ControlGroup;
 pub use http::HttpSettings;
 pub use kubelet::KubeletSettings;
 pub use log::{LogFormat, parse_log_filter};
@@ -58,6 +60,8 @@ pub struct Config {
     pub state_dir: PathBuf,
     /// Sockets and what cannot outlive a reboot.
     pub runtime_dir: PathBuf,
+    /// Who may use the control socket beside root and the daemon's user.
+    pub control_group: Option<ControlGroup>,
     /// The log filter.
     pub log: String,
     /// How a line of the log looks.
@@ -151,6 +155,7 @@ impl Config {
         if let Err(message) = parse_log_filter(&raw.log) {
             problems.note("log", message);
         }
+        let control_group = group::group(raw.control_group.as_deref(), sources.uid, &mut problems);
         let agent = agent::choice(&raw.agent, &mut problems);
         let tasks = tasks::settings(&raw.tasks, &mut problems);
         let nri = nri::settings(&raw.nri, &runtime_dir, &mut problems);
@@ -220,6 +225,7 @@ impl Config {
             declared: Arc::default(),
             state_dir,
             runtime_dir,
+            control_group,
             log: raw.log.clone(),
             log_format: raw.log_format.into(),
             plugins: main.plugins.clone(),

@@ -12,6 +12,7 @@ use super::units::{Size, Span};
 pub(crate) struct RawConfig {
     pub(crate) state_dir: Option<PathBuf>,
     pub(crate) runtime_dir: Option<PathBuf>,
+    pub(crate) control_group: Option<String>,
     pub(crate) log: String,
     pub(crate) log_format: RawLogFormat,
     pub(crate) agent: RawAgent,

@@ -1,4 +1,5 @@
-//! The control socket: 0600 in a 0700 directory, for uid 0 and the daemon's own user.
+//! The control socket: 0600 in a 0700 directory, for uid 0 and the daemon's own user; with a group 0660 in 0750, and for its
+//! members (`access.rs`).
 
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
@@ -16,6 +17,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::Sleep;
 use tonic::transport::server::Connected;
 
+use super::access::{Access, Peer};
 use crate::SupervisorError;
 use crate::dirs::check_ours;
 use crate::watch_dir::WatchDir;
@@ -35,6 +37,7 @@ const LOOK_UNTOLD: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(crate) struct ControlSocket {
     runtime: RuntimeDir,
+    access: Access,
     listener: UnixListener,
     path: PathBuf,
     /// It is gone, and that has been told.
@@ -46,17 +49,18 @@ pub(crate) struct ControlSocket {
 impl ControlSocket {
     /// Binds the socket; what an earlier daemon left there is replaced (the caller holds the
     /// runtime directory's lock).
-    pub(crate) fn bind(runtime: &RuntimeDir) -> Result<Self, SupervisorError> {
+    pub(crate) fn bind(runtime: &RuntimeDir, access: Access) -> Result<Self, SupervisorError> {
         Ok(Self {
             runtime: runtime.clone(),
-            listener: Self::open(runtime)?,
+            listener: Self::open(runtime, &access)?,
+            access,
             path: runtime.control_socket(),
             lost: false,
             watch: None,
         })
     }
 
-    fn open(runtime: &RuntimeDir) -> Result<UnixListener, SupervisorError> {
+    fn open(runtime: &RuntimeDir, access: &Access) -> Result<UnixListener, SupervisorError> {
         let path = runtime.control_socket();
         check_socket_path(&path).map_err(|source| SupervisorError::Path { source })?;
         let dir = runtime.control_dir();
@@ -79,10 +83,15 @@ impl ControlSocket {
             });
         }
         check_ours("runtime_dir", &dir)?;
-        std::fs::set_permissions(&dir, std::fs::Permissions::from_mode(0o700)).map_err(failed)?;
+        let mode = std::fs::Permissions::from_mode;
+        // Closed while it is handed over.
+        std::fs::set_permissions(&dir, mode(0o700)).map_err(failed)?;
         remove(&path).map_err(failed)?;
         let listener = UnixListener::bind(&path).map_err(failed)?;
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).map_err(failed)?;
+        access.own(&path).map_err(failed)?;
+        std::fs::set_permissions(&path, mode(access.socket_mode())).map_err(failed)?;
+        access.own(&dir).map_err(failed)?;
+        std::fs::set_permissions(&dir, mode(access.directory_mode())).map_err(failed)?;
         Ok(listener)
     }
 
@@ -96,7 +105,7 @@ impl ControlSocket {
             return;
         }
         let path = self.path.display();
-        match Self::open(&self.runtime) {
+        match Self::open(&self.runtime, &self.access) {
             Ok(listener) => {
                 tracing::warn!(%path, "the control socket was gone; it is bound again");
                 self.listener = listener;
@@ -127,10 +136,14 @@ impl Source for ControlSocket {
                 () = tokio::time::sleep(pause) => self.look(),
             }
         };
-        if is_allowed(&stream) {
-            return Ok(Some(stream));
+        let own = nix::unistd::geteuid().as_raw();
+        match Peer::of(&stream) {
+            Ok(peer) if self.access.admits(&peer, own) => return Ok(Some(stream)),
+            Ok(peer) => tracing::warn!(?peer, "refused a control connection"),
+            Err(error) => {
+                tracing::warn!(%error, "refused a control connection: nobody knows whose it is");
+            }
         }
-        tracing::warn!(peer = ?stream.peer_cred().ok(), "refused a control connection");
         Ok(None)
     }
 }
@@ -191,13 +204,6 @@ fn remove(path: &Path) -> io::Result<()> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         Ok(()) | Err(_) => Ok(()),
     }
-}
-
-fn is_allowed(stream: &UnixStream) -> bool {
-    let own = nix::unistd::geteuid().as_raw();
-    stream
-        .peer_cred()
-        .is_ok_and(|peer| peer.uid() == 0 || peer.uid() == own)
 }
 
 /// An accepted connection, counted until it is dropped.

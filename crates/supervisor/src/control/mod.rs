@@ -1,5 +1,6 @@
 //! The control service: what the daemon tells and does for `longshore` on the same machine.
 
+mod access;
 pub(crate) mod convert;
 mod follow;
 mod listener;
@@ -7,6 +8,7 @@ mod nri;
 mod service;
 mod tasks;
 
+pub(crate) use access::Access;
 pub(crate) use listener::ControlSocket;
 pub use nri::{NriControl, NriLedger};
 pub(crate) use service::{ControlService, Facts};

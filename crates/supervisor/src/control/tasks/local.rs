@@ -10,7 +10,7 @@ use tokio_util::task::TaskTracker;
 use tonic::service::Routes;
 
 use super::{TaskControl, Tasks};
-use crate::control::{ControlSocket, serve_routes};
+use crate::control::{Access, ControlSocket, serve_routes};
 use crate::nri::Nri;
 use crate::reload::chain;
 use crate::{SupervisorError, TaskSettings};
@@ -54,7 +54,7 @@ impl LocalTasks {
                 });
             }
         };
-        let socket = ControlSocket::bind(&runtime)?;
+        let socket = ControlSocket::bind(&runtime, Access::default())?;
         let (tracker, stop) = (TaskTracker::new(), CancellationToken::new());
         let control = TaskControl::new(tasks, tracker.clone(), stop.clone());
         let routes = Routes::new(control.server());

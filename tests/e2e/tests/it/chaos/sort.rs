@@ -133,8 +133,6 @@ fn ending(word: &'static str, codes: &[i64]) -> Ending {
 pub(super) struct Met {
     /// The daemon was away when it ended, or was about to: nobody saw who did it.
     pub(super) unseen: bool,
-    /// It was away at any time.
-    pub(super) absent: bool,
     /// The engine was killed while it may have run.
     pub(super) outage: bool,
     /// And did not keep its containers.
@@ -208,10 +206,9 @@ pub(super) fn right(sort: Sort, met: Met) -> Vec<Ending> {
             _ => 0,
         };
         all.push(ending("stopped-by-other", &[ON_TERM, 137, 143, own]));
-        if met.absent {
-            all.push(ending("exited", &[ON_TERM]));
-            all.push(ending("signaled", &[137, 143]));
-        }
+        // An engine that comes back ends what it did not keep before it answers anybody: nobody is told who did it.
+        all.push(ending("exited", &[ON_TERM]));
+        all.push(ending("signaled", &[137, 143]));
     }
     if met.long_silence {
         all.push(ending("engine-gone", &[125]));
@@ -260,7 +257,9 @@ fn what_is_right_follows_from_what_was_done() {
         [
             ending("exited", &[0, 0, 255]),
             ending("exited", &[0, 255]),
-            ending("stopped-by-other", &[ON_TERM, 137, 143, 0])
+            ending("stopped-by-other", &[ON_TERM, 137, 143, 0]),
+            ending("exited", &[ON_TERM]),
+            ending("signaled", &[137, 143]),
         ]
     );
     assert_eq!(state("exited", 0), "TASK_FINISHED");

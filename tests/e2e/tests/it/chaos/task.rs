@@ -238,7 +238,6 @@ impl Life {
         silences.retain(|entry| entry.what != Away::Daemon);
         Met {
             unseen: at_its_end.iter().any(|entry| entry.what == Away::Daemon),
-            absent: is(|what| *what == Away::Daemon),
             forgotten: is(|what| matches!(what, Away::Engine { .. }))
                 && last["message"]
                     .as_str()
