@@ -56,6 +56,8 @@ enum Verb {
     Nri(verbs::nri::Args),
     /// The configuration: its defaults, whether it is valid, what is in force.
     Config(verbs::config::Args),
+    /// Look for what keeps a node on this machine from working, and say what to do; exit 3 when there is a problem.
+    Doctor(verbs::doctor::Args),
     /// Have the daemon read its configuration again.
     Reload(verbs::reload::Args),
     /// Print the completions for a shell.
@@ -79,6 +81,7 @@ fn run(verb: Verb, out: &mut Out) -> anyhow::Result<Exit> {
         Verb::Task(args) => verbs::task::run(args, out),
         Verb::Nri(args) => verbs::nri::run(args, out),
         Verb::Config(args) => verbs::config::run(args, out),
+        Verb::Doctor(args) => verbs::doctor::run(args, out),
         Verb::Reload(args) => verbs::reload::run(args, out),
         Verb::Completions(args) => verbs::completions::run(&args, out),
         Verb::Man(args) => verbs::man::run(&args, out),

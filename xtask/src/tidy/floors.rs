@@ -66,6 +66,7 @@ pub(crate) const HOUSE: &[Member] = &[
     public("csi-api", 1, 74),
     public("nri-api", 1, 20),
     internal("control-api", 1, 74),
+    internal("doctor", 2, 40),
     public("agent-client", 2, 100),
     public("csi-probe", 2, 95),
     public("engine", 2, 75),

@@ -6,6 +6,7 @@ pub(crate) mod container;
 pub(crate) mod csi;
 pub(crate) mod daemon;
 pub(crate) mod demo;
+pub(crate) mod doctor;
 pub(crate) mod man;
 pub(crate) mod nri;
 pub(crate) mod reload;

@@ -11,6 +11,7 @@ mod declared;
 mod demo;
 mod disk;
 mod docker;
+mod doctor;
 mod image;
 mod import_mesos;
 mod mesos_executor;

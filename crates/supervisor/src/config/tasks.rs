@@ -95,7 +95,7 @@ impl TaskSettings {
     ///
     /// # Errors
     /// When docker's client would use one that is not on this machine, or its configuration cannot be read.
-    pub(crate) fn endpoint(&self) -> Result<EngineEndpoint, EngineError> {
+    pub fn endpoint(&self) -> Result<EngineEndpoint, EngineError> {
         match &self.engine {
             Some(endpoint) => Ok(endpoint.clone()),
             None => EngineEndpoint::from_environment(),
