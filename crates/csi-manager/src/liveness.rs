@@ -59,7 +59,8 @@ pub(crate) fn spawn(core: &Arc<UnitCore>, found: Found) -> Option<AbortOnDropHan
             policy,
         });
         let (endpoint, version) = (found.endpoint, found.version);
-        let probes = watch(endpoint, version, policy, Links::Refuse, found.socket);
+        let probes = watch(endpoint, version, policy, Links::Refuse, found.socket)
+            .notifying(Arc::clone(&shared.probed));
         Box::pin(watcher.run(probes))
     });
     Some(AbortOnDropHandle::new(tokio::spawn(async move {
@@ -147,7 +148,6 @@ impl Watcher {
                 metrics.rpcs_failed += 1;
             }
         });
-        self.shared.probed.notify_one();
     }
 }
 

@@ -64,7 +64,7 @@ pub(crate) struct Shared {
     /// Somebody looks at the status.
     pub(crate) looked_at: Notify,
     /// Notified after each liveness probe.
-    pub(crate) probed: Notify,
+    pub(crate) probed: Arc<Notify>,
     probes: Turns,
     list: Notify,
     pids: watch::Sender<Arc<Pids>>,
@@ -92,7 +92,7 @@ impl Shared {
             configured_agent_id: options.agent_id.map(Arc::from),
             agent_id: OnceCell::new(),
             looked_at: Notify::new(),
-            probed: Notify::new(),
+            probed: Arc::default(),
             probes: Turns::new(PROBES_AT_ONCE),
             list: Notify::new(),
             pids: watch::Sender::new(Arc::default()),

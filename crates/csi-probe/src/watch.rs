@@ -1,7 +1,8 @@
 //! Whether a plugin that was ready still is: the driver.
 
-use std::{collections::VecDeque, future::Future, pin::Pin, time::Duration};
+use std::{collections::VecDeque, future::Future, pin::Pin, sync::Arc, time::Duration};
 
+use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::{
@@ -29,6 +30,7 @@ pub struct LivenessWatch {
     ready: VecDeque<LivenessEvent>,
     /// The probe that is under way: it goes on where it was when `next` is dropped and called again.
     probing: Option<Checking>,
+    probed: Option<Arc<Notify>>,
 }
 
 impl std::fmt::Debug for LivenessWatch {
@@ -69,10 +71,18 @@ pub fn watch(
         policy,
         ready: VecDeque::new(),
         probing: None,
+        probed: None,
     }
 }
 
 impl LivenessWatch {
+    /// Has `probed` told after each probe, also one that is no event.
+    #[must_use]
+    pub fn notifying(mut self, probed: Arc<Notify>) -> Self {
+        self.probed = Some(probed);
+        self
+    }
+
     /// The next event. Cancel safe: a probe under way is kept.
     pub async fn next(&mut self) -> LivenessEvent {
         loop {
@@ -96,6 +106,9 @@ impl LivenessWatch {
                 Err(error) => LivenessResult::Failed(chain(&error)),
             };
             self.probing = None;
+            if let Some(probed) = &self.probed {
+                probed.notify_one();
+            }
             self.ready.extend(self.state.step(result));
         }
     }

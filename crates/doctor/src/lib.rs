@@ -1,3 +1,5 @@
+//! Internal to Longshore: what on a machine keeps a node from working, and what to do about it.
+//!
 #![doc = include_str!("../README.md")]
 //!
 //! # Invariants

@@ -10,7 +10,7 @@ use super::floors::{self, Tier};
 use super::graph::{Graph, Package};
 
 /// How many packages `Cargo.lock` may name. Raise it knowingly.
-const LOCK_CEILING: usize = 318;
+const LOCK_CEILING: usize = 319;
 
 pub(crate) fn check(root: &Path, graph: &Graph, findings: &mut Findings) -> Result<()> {
     let lock = fs::read_to_string(root.join("Cargo.lock")).context("reading Cargo.lock")?;

@@ -29,7 +29,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: Args, out: &mut Out) -> Result<Exit> {
-    let here = args.root == PathBuf::from("/");
+    let here = args.root.as_path() == std::path::Path::new("/");
     let sources = args.sources.sources();
     let config = Config::load(&sources, None)?;
     let mut view = View {

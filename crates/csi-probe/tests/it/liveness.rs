@@ -1,11 +1,12 @@
 //! Liveness on real sockets, at short intervals.
 
-use std::{fs, num::NonZeroU32, os::unix::net::UnixListener, time::Duration};
+use std::{fs, num::NonZeroU32, os::unix::net::UnixListener, sync::Arc, time::Duration};
 
 use longshore_csi_probe::{
     ApiVersion, Links, LivenessEvent, LivenessPolicy, LivenessWatch, SocketId, check, watch,
 };
 use longshore_testkit::csi::{Behaviour, FakePlugin};
+use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
 
 use crate::{Bed, PATIENCE, patient};
@@ -67,6 +68,20 @@ async fn expect_unhealthy(watch: &mut LivenessWatch, why: &str) {
         } => assert!(reason.contains(why), "{reason}"),
         other => panic!("{other:?}"),
     }
+}
+
+#[tokio::test]
+async fn each_probe_is_told_also_those_that_are_no_event() {
+    let bed = Bed::new();
+    let (_plugin, watch) = started(&bed, POLICY).await;
+    let probed = Arc::new(Notify::new());
+    let mut watch = watch.notifying(Arc::clone(&probed));
+    let watching = tokio::spawn(async move { watch.next().await });
+    for _ in 0..3 {
+        timeout(PATIENCE, probed.notified()).await.unwrap();
+    }
+    assert!(!watching.is_finished(), "nothing else is told of them");
+    watching.abort();
 }
 
 #[tokio::test]
