@@ -4,6 +4,7 @@
 
 mod agents;
 mod bounds;
+mod chromium;
 mod config;
 mod container;
 mod daemon;
@@ -27,6 +28,7 @@ mod reload;
 mod run;
 mod runtime;
 mod sockets;
+mod status_page;
 mod support;
 mod task;
 mod volume;
