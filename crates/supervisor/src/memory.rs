@@ -12,11 +12,11 @@ use longshore_csi_manager::CsiManager;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 /// Nothing has changed for so long: it is quiet.
-const QUIET: Duration = Duration::from_secs(10);
+const QUIET: Duration = Duration::from_secs(5);
 /// Probes of several plugins come at the same moment: so long after the first all have ended.
 const SETTLED: Duration = Duration::from_millis(200);
 /// Giving back takes milliseconds, and what is needed again has to be brought in again: not more often than this.
-const PAUSE: Duration = Duration::from_secs(10);
+const PAUSE: Duration = Duration::from_secs(5);
 /// How often it is looked without any probe.
 const AGAIN: Duration = Duration::from_secs(60);
 /// How much growth, in KiB, is worth it.
@@ -99,7 +99,7 @@ mod tests {
         assert_eq!(takes(30, 25).await, 30);
         assert_eq!(takes(30, 100).await, 120);
         // Not at once after the last time.
-        assert_eq!(takes(1, 0).await, 10);
+        assert_eq!(takes(1, 0).await, 5);
         // Without probes.
         assert_eq!(takes(3600, 61).await, 120);
     }
