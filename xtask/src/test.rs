@@ -25,6 +25,7 @@ const PEERS: &[&str] = &[
     "grpcio",
     "mesos",
     "root",
+    "systemd",
     "unprivileged",
 ];
 

@@ -104,6 +104,12 @@ pub fn chromium() -> Option<PathBuf> {
     found("chromium", "chromium", &[])
 }
 
+/// What looks through units of systemd; systemd itself need not run.
+#[must_use]
+pub fn systemd_analyze() -> Option<PathBuf> {
+    found("systemd", "systemd-analyze", &[])
+}
+
 /// The privileges of root: true uid 0 with `CAP_SYS_ADMIN`.
 #[must_use]
 pub fn root() -> Option<()> {

@@ -1,6 +1,7 @@
 //! `longshore daemon`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use longshore_agent::ShimCommand;
@@ -29,6 +30,9 @@ pub(crate) fn run(args: Args) -> Result<Exit> {
             tracing::info!(signal, "asked to stop");
             notify(sd_notify::NotifyState::Stopping);
         };
+        let _watchdog = sd_notify::watchdog_enabled().map(|within| {
+            tokio_util::task::AbortOnDropHandle::new(tokio::spawn(feed_watchdog(within)))
+        });
         let ready = || notify(sd_notify::NotifyState::Ready);
         let program = Program {
             open_files,
@@ -82,6 +86,16 @@ fn parent(itself: PathBuf, small: bool) -> PathBuf {
         beside
     } else {
         itself
+    }
+}
+
+/// Tells the service manager that this loop goes round, three times in the time in which it wants to hear it (systemd.service(5),
+/// `WatchdogSec=`).
+async fn feed_watchdog(within: Duration) {
+    let pause = (within / 3).max(Duration::from_millis(10));
+    loop {
+        notify(sd_notify::NotifyState::Watchdog);
+        tokio::time::sleep(pause).await;
     }
 }
 

@@ -31,4 +31,5 @@ mod sockets;
 mod status_page;
 mod support;
 mod task;
+mod unit;
 mod volume;
