@@ -158,6 +158,8 @@ pub(crate) fn status_json(status: &v1::Status) -> Value {
         "tasks": status.tasks.as_ref().map(|tasks| json!({
             "unfinished": tasks.unfinished,
             "ended": tasks.ended,
+            "declared": tasks.declared,
+            "declared_waiting": tasks.declared_waiting,
             "engine": tasks.engine.as_ref().map(engine_json),
         })),
         "plugins": status.plugins.iter().map(plugin_json).collect::<Vec<_>>(),

@@ -137,6 +137,14 @@ fn tasks(tasks: Option<&v1::TasksStatus>, out: &mut Out) -> Result<()> {
             "tasks: {unfinished} not ended, {ended} ended; `longshore task ls -a` lists them"
         ))?;
     }
+    if tasks.declared > 0 {
+        let (declared, waiting) = (tasks.declared, tasks.declared_waiting);
+        let line = format!(
+            "declared tasks: {declared}, {waiting} waiting; `longshore task ls` says for what"
+        );
+        let tone = if waiting > 0 { Tone::Busy } else { Tone::Plain };
+        out.line(out.paint(tone, &line))?;
+    }
     for record in &engine.quarantined {
         let line = format!("set aside: the record of a task: {record}");
         out.line(out.paint(Tone::Busy, &printable(&line)))?;

@@ -202,6 +202,14 @@ fn a_declared_task_starts_ends_and_starts_again_and_every_attempt_is_told() {
     for name in ["once", "ok"] {
         assert_eq!(until_state(&daemon, name, "done")["attempts"], 1, "{name}");
     }
+    let tasks = &daemon.run(["status", "--json"]).exits(0).json()["tasks"];
+    assert_eq!(
+        (&tasks["declared"], &tasks["declared_waiting"]),
+        (&3.into(), &1.into()),
+        "{tasks}"
+    );
+    let shown = daemon.run(["status"]).exits(0).stdout;
+    assert!(shown.contains("declared tasks: 3, 1 waiting;"), "{shown}");
     let found = daemon
         .run(["task", "inspect", "crash", "--json"])
         .exits(0)

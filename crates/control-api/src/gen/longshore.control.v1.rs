@@ -1418,6 +1418,11 @@ pub struct TasksStatus {
     pub unfinished: u32,
     #[prost(uint32, tag = "3")]
     pub ended: u32,
+    /// Declared tasks; and those of them that are to run and do not: they wait for the next try, or for what they need.
+    #[prost(uint32, tag = "4")]
+    pub declared: u32,
+    #[prost(uint32, tag = "5")]
+    pub declared_waiting: u32,
 }
 /// A file or directory that nothing explains.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

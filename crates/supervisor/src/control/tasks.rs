@@ -214,11 +214,14 @@ impl Tasks {
     pub(crate) fn status(&self) -> v1::TasksStatus {
         let all = self.all();
         let ended = all.iter().filter(|task| task.has_ended()).count();
+        let declared = self.declared().map(DeclaredTasks::all).unwrap_or_default();
         let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
         v1::TasksStatus {
             engine: Some(self.engine()),
             unfinished: count(all.len() - ended),
             ended: count(ended),
+            declared: count(declared.len()),
+            declared_waiting: count(declared.iter().filter(|it| it.waits()).count()),
         }
     }
 }

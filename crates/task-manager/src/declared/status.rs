@@ -51,6 +51,17 @@ impl DeclaredStatus {
             })
     }
 
+    /// Whether it is to run and does not: it waits for its next try, or for what it needs.
+    #[must_use]
+    pub fn waits(&self) -> bool {
+        match self.why {
+            Some(
+                Why::Unclear(_) | Why::Held(_) | Why::Needs(_) | Why::Backoff(_) | Why::Failing(_),
+            ) => true,
+            Some(Why::Recovering | Why::Stopped | Why::Done | Why::Leaving) | None => false,
+        }
+    }
+
     /// One word for it.
     #[must_use]
     pub fn word(&self) -> &'static str {
