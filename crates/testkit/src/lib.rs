@@ -12,3 +12,4 @@ pub mod csi;
 pub mod interop;
 pub mod lines;
 pub mod peers;
+pub mod script;

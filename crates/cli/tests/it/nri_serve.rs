@@ -256,9 +256,8 @@ fn plugins_of_a_directory_are_launched_with_their_configuration_and_end_with_the
     for name in ["plugins", "config"] {
         std::fs::create_dir(home.join(name)).unwrap();
     }
-    let script = format!("#!/bin/sh\nexec {LONGSHORE} nri plugin\n");
-    let path = home.write("plugins/20-launched", script);
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let script = format!("exec {LONGSHORE} nri plugin");
+    longshore_testkit::script::write(&home.join("plugins/20-launched"), &script);
     let dirs = [
         "--plugins",
         "plugins",

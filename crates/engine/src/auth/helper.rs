@@ -113,8 +113,6 @@ impl Drop for Group {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt as _;
-
     use super::*;
 
     const PATIENCE: Duration = Duration::from_secs(60);
@@ -122,8 +120,7 @@ mod tests {
     async fn answer(script: &str, deadline: Duration) -> Result<Option<RegistryAuth>, EngineError> {
         let folder = tempfile::tempdir().unwrap();
         let program = folder.path().join("helper");
-        std::fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
-        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+        longshore_testkit::script::write(&program, script);
         ask_program(&program, "helper", "quay.io", deadline).await
     }
 

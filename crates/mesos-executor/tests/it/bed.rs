@@ -1,7 +1,6 @@
 //! An agent, a scheduler and a Docker for one test.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -98,8 +97,7 @@ impl Bed {
     /// A container that runs this script.
     pub(crate) fn container(&self, script: &str) -> Value {
         let path = self.dir.path().join("task.sh");
-        fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        longshore_testkit::script::write(&path, script);
         json!({"type": "DOCKER", "docker": {"image": TEST_IMAGE, "network": "NONE",
                 "parameters": [{"key": "entrypoint", "value": "/task.sh"}]},
             "volumes": [{"host_path": path, "container_path": "/task.sh", "mode": "RO"}]})

@@ -1,16 +1,15 @@
 //! Launched plugins: what they start with, and how they end.
 
 use std::fs;
-use std::io::Write;
 use std::os::fd::AsFd;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use longshore_nri_adaptation::launch::{
     Child, Exit, LaunchError, LaunchOptions, Program, discover, spawn,
 };
+use longshore_testkit::script::write as script;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
@@ -24,21 +23,6 @@ const KILLED: Exit = Exit {
     code: None,
     signal: Some(9),
 };
-
-/// Makes an executable script. Written by a process of its own: a fork of another test could otherwise
-/// inherit the descriptor it is written through, and executing it would be refused.
-fn script(path: &Path, text: &str) {
-    let mut writer = Command::new("/bin/sh")
-        .args(["-c", "cat > \"$0\" && chmod 755 \"$0\""])
-        .arg(path)
-        .stdin(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut input = writer.stdin.take().unwrap();
-    write!(input, "#!/bin/sh\n{text}\n").unwrap();
-    drop(input);
-    assert!(writer.wait().unwrap().success());
-}
 
 /// A plugin directory with one script, and what is discovered in it.
 fn plugin(name: &str, text: &str) -> (TempDir, Program) {
