@@ -30,8 +30,8 @@ pub use metrics::render as render_metrics;
 pub use page::{Sections, render as render_page};
 pub use server::{Changes, Limits, Server, Source};
 pub use snapshot::{
-    Agent, Endpoint, Engine, Latency, NriPlugin, Plugin, Probes, Process, Snapshot, State, Task,
-    Tasks,
+    Agent, DeclaredTask, Endpoint, Engine, Latency, NriPlugin, Plugin, Probes, Process, Snapshot,
+    State, Task, Tasks,
 };
 
 #[doc = include_str!("../README.md")]

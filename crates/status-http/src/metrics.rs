@@ -357,6 +357,16 @@ fn tasks(snapshot: &Snapshot, text: &mut Text) {
         .map(|state| snapshot.tasks.states[state])
         .sum();
     text.sample(name, &[("state", "other")], other);
+    let name = "longshore_declared_tasks";
+    text.family(
+        name,
+        Kind::Gauge,
+        "Declared tasks: those that are to run and do not, and the others.",
+    );
+    let declared = &snapshot.tasks.declared;
+    let waiting = declared.iter().filter(|it| it.waits).count();
+    text.sample(name, &[("waits", "no")], declared.len() - waiting);
+    text.sample(name, &[("waits", "yes")], waiting);
 }
 
 /// Those that a task of ours can have.

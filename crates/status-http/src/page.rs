@@ -1,5 +1,6 @@
 //! The status page: a document of sections, each rendered here alone, for the first answer and for each change. Pure.
 
+mod declared;
 mod escape;
 mod sections;
 

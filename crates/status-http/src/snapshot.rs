@@ -205,6 +205,31 @@ pub struct Tasks {
     pub total: usize,
     /// The unfinished ones and the last of the others; at most as many as a page should have.
     pub shown: Vec<Task>,
+    /// Declared tasks, by name.
+    pub declared: Vec<DeclaredTask>,
+}
+
+/// A task that is kept running.
+#[derive(Debug, Clone)]
+pub struct DeclaredTask {
+    /// Its name.
+    pub name: String,
+    /// One word, such as `running`, `backoff`.
+    pub state: String,
+    /// It is to run and does not.
+    pub waits: bool,
+    /// Why it is so; empty when the word says it.
+    pub reason: String,
+    /// `no`, `on-failure`, `always`.
+    pub restart: String,
+    /// How often it was started.
+    pub attempts: u64,
+    /// How the last attempt that has ended did so; empty when none has.
+    pub last_reason: String,
+    /// When the next attempt begins, where time alone decides.
+    pub next_try: Option<SystemTime>,
+    /// What its health check found last.
+    pub healthy: Option<bool>,
 }
 
 /// One task.

@@ -11,10 +11,10 @@ use longshore_control_api::v1;
 use longshore_csi_manager::{CsiManager, ManagerStatus};
 use longshore_kubelet_registration::{Registrar, RegistrarStatus, RegistrationState};
 use longshore_status_http::{
-    Agent, Changes, Endpoint, Engine, Hosts, Latency, Limits, NriPlugin, Plugin, Probes, Server,
-    Snapshot, Source, State, Task, Tasks as TaskCounts,
+    Agent, Changes, DeclaredTask, Endpoint, Engine, Hosts, Latency, Limits, NriPlugin, Plugin,
+    Probes, Server, Snapshot, Source, State, Task, Tasks as TaskCounts,
 };
-use longshore_task_manager::{Phase, TaskStatus};
+use longshore_task_manager::{DeclaredStatus, Phase, TaskStatus};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -88,6 +88,7 @@ impl Source for Observer {
             daemon: self.board.subscribe(),
             manager: self.manager.status(),
             tasks: self.tasks.changes(),
+            declared: self.tasks.declared_changes(),
             nri: self.nri.changes(),
             registered: self.registrar.status(),
         })
@@ -98,6 +99,7 @@ struct Wait {
     daemon: watch::Receiver<Arc<DaemonState>>,
     manager: watch::Receiver<Arc<ManagerStatus>>,
     tasks: watch::Receiver<u64>,
+    declared: watch::Receiver<u64>,
     nri: Option<watch::Receiver<u64>>,
     registered: watch::Receiver<Arc<RegistrarStatus>>,
 }
@@ -109,6 +111,7 @@ impl Changes for Wait {
                 changed = self.daemon.changed() => changed.is_ok(),
                 changed = self.manager.changed() => changed.is_ok(),
                 changed = self.tasks.changed() => changed.is_ok(),
+                changed = self.declared.changed() => changed.is_ok(),
                 changed = self.registered.changed() => changed.is_ok(),
                 () = moved(self.nri.as_mut()) => true,
             }
@@ -152,7 +155,8 @@ fn snapshot(of: &Observer, daemon: &DaemonState, manager: &ManagerStatus) -> Sna
         generation: daemon.generation
             + manager.generation
             + registered.generation
-            + *of.tasks.changes().borrow(),
+            + *of.tasks.changes().borrow()
+            + *of.tasks.declared_changes().borrow(),
         recovered: manager.recovered,
         config_error: wrong.join("; "),
         warnings: config.warnings.clone(),
@@ -171,7 +175,15 @@ fn snapshot(of: &Observer, daemon: &DaemonState, manager: &ManagerStatus) -> Sna
                 ..plugin(it, manager.recovered)
             })
             .collect(),
-        tasks: tasks(&of.tasks.all()),
+        tasks: TaskCounts {
+            declared: of
+                .tasks
+                .declared_all()
+                .iter()
+                .map(|it| declared(it))
+                .collect(),
+            ..tasks(&of.tasks.all())
+        },
         nri: of.nri.look().map(|all| all.into_iter().map(nri).collect()),
         set_aside: daemon.quarantined.len(),
         strays: manager.strays.len(),
@@ -266,6 +278,22 @@ fn tasks(all: &[Arc<TaskStatus>]) -> TaskCounts {
         total: all.len(),
         states,
         shown: shown.map(|it| task(it)).collect(),
+        declared: Vec::new(),
+    }
+}
+
+fn declared(task: &DeclaredStatus) -> DeclaredTask {
+    let shown = crate::control::shown(task);
+    DeclaredTask {
+        name: shown.name,
+        state: shown.state,
+        waits: task.waits(),
+        reason: shown.reason,
+        restart: shown.restart,
+        attempts: shown.attempts,
+        last_reason: shown.last_reason,
+        next_try: (shown.next_try_at_ms != 0).then(|| time(shown.next_try_at_ms)),
+        healthy: shown.healthy,
     }
 }
 

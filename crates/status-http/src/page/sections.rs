@@ -3,16 +3,17 @@
 use std::fmt::{Display, Write as _};
 use std::time::{Duration, SystemTime};
 
+use super::declared::declared;
 use super::escape::{Escaped, brief};
 use crate::time::iso;
 use crate::{Latency, NriPlugin, Plugin, Snapshot, State, Task, Tasks, not_ready};
 
 /// The most rows of a table; those that want a look come first.
-const ROWS: usize = 200;
+pub(super) const ROWS: usize = 200;
 
 /// How something is, for colours. The word is always there, too.
 #[derive(Clone, Copy)]
-enum Tone {
+pub(super) enum Tone {
     Good,
     Busy,
     Bad,
@@ -20,7 +21,7 @@ enum Tone {
 }
 
 /// A word in a coloured frame.
-fn pill(tone: Tone, word: &str) -> String {
+pub(super) fn pill(tone: Tone, word: &str) -> String {
     let tone = match tone {
         Tone::Good => "good",
         Tone::Busy => "busy",
@@ -31,7 +32,7 @@ fn pill(tone: Tone, word: &str) -> String {
 }
 
 /// A moment; the page shows how long ago it is.
-fn moment(time: SystemTime) -> String {
+pub(super) fn moment(time: SystemTime) -> String {
     let iso = iso(time);
     format!("<time datetime=\"{iso}\" title=\"{iso}\">{iso}</time>")
 }
@@ -63,7 +64,7 @@ fn latency(latency: Option<Latency>) -> String {
 }
 
 /// A cell with the name of its column, for narrow screens.
-fn cell(html: &mut String, column: &str, class: &str, content: impl Display) {
+pub(super) fn cell(html: &mut String, column: &str, class: &str, content: impl Display) {
     let class = if class.is_empty() {
         String::new()
     } else {
@@ -73,7 +74,7 @@ fn cell(html: &mut String, column: &str, class: &str, content: impl Display) {
 }
 
 /// The head of a table with its caption for those who cannot see it.
-fn table(html: &mut String, caption: &str, columns: &[&str]) {
+pub(super) fn table(html: &mut String, caption: &str, columns: &[&str]) {
     let _ = write!(html, "<table>\n<caption>{caption}</caption>\n<thead><tr>");
     for column in columns {
         let _ = write!(html, "<th scope=\"col\">{column}</th>");
@@ -81,7 +82,7 @@ fn table(html: &mut String, caption: &str, columns: &[&str]) {
     html.push_str("</tr></thead>\n<tbody>\n");
 }
 
-fn end(html: &mut String, left_out: usize) {
+pub(super) fn end(html: &mut String, left_out: usize) {
     html.push_str("</tbody>\n</table>\n");
     if left_out > 0 {
         let _ = writeln!(html, "<p class=\"dim\">{left_out} more are not shown.</p>");
@@ -231,7 +232,8 @@ fn row(html: &mut String, plugin: &Plugin) {
 }
 
 pub(super) fn tasks(tasks: &Tasks) -> String {
-    let mut html = String::from("<h2>Tasks</h2>\n");
+    let mut html = declared(&tasks.declared);
+    html.push_str("<h2>Tasks</h2>\n");
     if tasks.total == 0 {
         html.push_str("<p class=\"dim\">There are none.</p>\n");
         return html;
@@ -298,13 +300,16 @@ fn task_row(html: &mut String, task: &Task) {
         "",
         task.ended.map_or_else(|| "–".to_owned(), moment),
     );
-    let health = match task.healthy {
+    cell(html, "health", "", health(task.healthy));
+    html.push_str("</tr>\n");
+}
+
+pub(super) fn health(found: Option<bool>) -> String {
+    match found {
         None => "–".to_owned(),
         Some(true) => pill(Tone::Good, "healthy"),
         Some(false) => pill(Tone::Bad, "unhealthy"),
-    };
-    cell(html, "health", "", health);
-    html.push_str("</tr>\n");
+    }
 }
 
 pub(super) fn nri(plugins: Option<&[NriPlugin]>) -> String {

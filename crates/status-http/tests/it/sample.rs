@@ -3,8 +3,8 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use longshore_status_http::{
-    Agent, Endpoint, Engine, Latency, NriPlugin, Plugin, Probes, Process, Snapshot, State, Task,
-    Tasks,
+    Agent, DeclaredTask, Endpoint, Engine, Latency, NriPlugin, Plugin, Probes, Process, Snapshot,
+    State, Task, Tasks,
 };
 
 /// Text that is markup, a label's end and a line's end at once.
@@ -101,6 +101,21 @@ pub(crate) fn busy() -> Snapshot {
         ended: (state == "TASK_FAILED").then(|| at(20)),
         healthy,
     };
+    let declared = |name: &str, state: &str, healthy| DeclaredTask {
+        name: name.to_owned(),
+        state: state.to_owned(),
+        waits: state == "backoff",
+        reason: if state == "backoff" { NASTY } else { "" }.to_owned(),
+        restart: "always".to_owned(),
+        attempts: 3,
+        last_reason: if state == "running" {
+            String::new()
+        } else {
+            format!("attempt 2: {NASTY}")
+        },
+        next_try: (state == "backoff").then(|| at(100)),
+        healthy,
+    };
     let nri = |name: &str, state: &str| NriPlugin {
         name: name.to_owned(),
         state: state.to_owned(),
@@ -145,6 +160,11 @@ pub(crate) fn busy() -> Snapshot {
                 task("web", "TASK_RUNNING", Some(true)),
                 task(NASTY, "TASK_FAILED", Some(false)),
                 task("new", "TASK_NEW", None),
+            ],
+            declared: vec![
+                declared("web", "running", Some(true)),
+                declared(NASTY, "backoff", None),
+                declared("once", "done", None),
             ],
         },
         nri: Some(vec![

@@ -13,7 +13,7 @@ pub(crate) use listener::ControlSocket;
 pub use nri::{NriControl, NriLedger};
 pub(crate) use service::{ControlService, Facts};
 pub use tasks::LocalTasks;
-pub(crate) use tasks::{TaskControl, Tasks};
+pub(crate) use tasks::{TaskControl, Tasks, shown};
 
 use std::time::Duration;
 

@@ -18,8 +18,8 @@ use longshore_engine::{DockerConfig, DockerEngine};
 use longshore_mesos_api::v1::TaskInfo;
 use longshore_mesos_api::{DecodeLimits, decode, json};
 use longshore_task_manager::{
-    CsiReadiness, Declaration, DeclaredBy, DeclaredOptions, DeclaredTasks, EngineStatus, LogMode,
-    NewTask, TaskManager, TaskManagerError, TaskStatus,
+    CsiReadiness, Declaration, DeclaredBy, DeclaredOptions, DeclaredStatus, DeclaredTasks,
+    EngineStatus, LogMode, NewTask, TaskManager, TaskManagerError, TaskStatus,
 };
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio::time::Instant;
@@ -175,6 +175,19 @@ impl Tasks {
         }
     }
 
+    /// The same of declared ones.
+    pub(crate) fn declared_changes(&self) -> watch::Receiver<u64> {
+        match self.declared() {
+            Some(declared) => declared.changes(),
+            None => NEVER.subscribe(),
+        }
+    }
+
+    /// All declared ones, from memory.
+    pub(crate) fn declared_all(&self) -> Vec<Arc<DeclaredStatus>> {
+        self.declared().map(DeclaredTasks::all).unwrap_or_default()
+    }
+
     /// All of them, from memory.
     pub(crate) fn all(&self) -> Vec<Arc<TaskStatus>> {
         match self {
@@ -214,7 +227,7 @@ impl Tasks {
     pub(crate) fn status(&self) -> v1::TasksStatus {
         let all = self.all();
         let ended = all.iter().filter(|task| task.has_ended()).count();
-        let declared = self.declared().map(DeclaredTasks::all).unwrap_or_default();
+        let declared = self.declared_all();
         let count = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
         v1::TasksStatus {
             engine: Some(self.engine()),
@@ -224,6 +237,11 @@ impl Tasks {
             declared_waiting: count(declared.iter().filter(|it| it.waits()).count()),
         }
     }
+}
+
+/// A declared task as the control service shows it, without its history.
+pub(crate) fn shown(task: &DeclaredStatus) -> v1::DeclaredTask {
+    convert::declared(task, false)
 }
 
 /// Answers the task verbs; cheap to clone.
