@@ -228,7 +228,7 @@ impl CsiManager {
         self.inner.shared.looked_at.notify_one();
     }
 
-    /// Waits until a liveness probe has ended since the last call, well or not; for one caller at a time. For a program that
+    /// Waits until a liveness probe of a managed plugin has ended since the last call, well or not; for one caller at a time. For a program that
     /// does something about what probes have cost, such as memory. Dropping the future loses nothing.
     pub async fn probed(&self) {
         self.inner.shared.probed.notified().await;
