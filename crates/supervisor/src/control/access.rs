@@ -46,17 +46,15 @@ impl Access {
         if self.group.is_some() { 0o660 } else { 0o600 }
     }
 
-    /// Gives a path to the group, or to the own one, which is nobody else's.
+    /// Gives a path to the group. Without one nothing is done: the modes let no group in.
     ///
     /// # Errors
     /// As chown(2).
-    pub(crate) fn own(&self, path: &Path) -> io::Result<()> {
-        let own = nix::unistd::getegid();
-        let gid = self
-            .group
-            .as_ref()
-            .map_or(own, |group| Gid::from_raw(group.gid));
-        Ok(chown(path, None, Some(gid))?)
+    pub(crate) fn give_to_group(&self, path: &Path) -> io::Result<()> {
+        match &self.group {
+            Some(group) => Ok(chown(path, None, Some(Gid::from_raw(group.gid)))?),
+            None => Ok(()),
+        }
     }
 
     /// Whether this one may, where the daemon runs as `own`.

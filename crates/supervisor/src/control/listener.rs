@@ -88,9 +88,9 @@ impl ControlSocket {
         std::fs::set_permissions(&dir, mode(0o700)).map_err(failed)?;
         remove(&path).map_err(failed)?;
         let listener = UnixListener::bind(&path).map_err(failed)?;
-        access.own(&path).map_err(failed)?;
+        access.give_to_group(&path).map_err(failed)?;
         std::fs::set_permissions(&path, mode(access.socket_mode())).map_err(failed)?;
-        access.own(&dir).map_err(failed)?;
+        access.give_to_group(&dir).map_err(failed)?;
         std::fs::set_permissions(&dir, mode(access.directory_mode())).map_err(failed)?;
         Ok(listener)
     }
